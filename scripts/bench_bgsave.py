@@ -1,13 +1,13 @@
-"""make bench-bgsave: BGSAVE of many keys beside redis-server's, with clients at work.
+"""make bench-bgsave: BGSAVE of many keys, compared with redis-server, while clients are active.
 
-For each server: load KEYS random values of 100 bytes, save once with nobody about, then compare clients
-alone (50 connections, 90/10 GET/SET, one request in flight) with clients during a save. Persistence is
-off but for the save. Printed: duration of the save, alone and with clients; p99.9 and rate of the
-clients without and with it; memory the save took. For redis-server that is what its child
-copied (`rdb_last_cow_size`), for us the growth of the resident memory during the save.
+For each server: load KEYS random values of 100 bytes, save once while idle, then compare clients
+alone (50 connections, 90/10 GET/SET, one request in flight) with clients during a save. No other
+persistence is enabled. Output: duration of the save, alone and with clients; p99.9 and request rate of
+the clients without and with it; memory used by the save. For redis-server this is the memory its child
+copied (`rdb_last_cow_size`), for Sexton the growth of the resident memory during the save.
 
-Clients and server share the cores when there are only two: the save's own thread or process then takes
-from both, alike for both servers.
+With only two cores, clients and server share them: the save's thread or process then takes CPU time
+from both, equally for both servers.
 """
 
 import argparse

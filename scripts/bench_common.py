@@ -1,4 +1,4 @@
-"""Parts the comparison runs share: loading, CPU accounting, medians with intervals, the report file."""
+"""Shared parts of the comparison runs: loading, CPU accounting, medians with intervals, the report file."""
 
 import csv
 import datetime
@@ -71,7 +71,7 @@ def process_cpu_s(pid):
 
 
 class Report:
-    """A CSV file below reports/, one line a run."""
+    """A CSV file below reports/, one line per run."""
 
     def __init__(self, name, columns):
         directory = ROOT / "reports"

@@ -1,7 +1,7 @@
-"""make bench-groups: requests of consumer groups beside redis-server 7.0, with 0, 10,000 and 100,000 pending entries.
+"""make bench-groups: consumer-group requests, compared with redis-server 7.0, with 0, 10,000 and 100,000 pending entries.
 
-One connection, one group, entries of one short field, everysec. Servers take turns; a figure is the median of the rounds: requests a
-second, CPU us a request over all threads of the server, and bytes of `used_memory` that the pending entries have taken.
+One connection, one group, entries of one short field, everysec. The servers are run in turn; each figure is the median of the
+rounds: requests/s, CPU us per request over all threads of the server, and bytes of `used_memory` used by the pending entries.
 """
 
 import argparse
@@ -70,7 +70,7 @@ def one_round(kind, pending, count):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--requests", type=int, default=20_000, help="of each row")
+    parser.add_argument("--requests", type=int, default=20_000, help="requests per row")
     parser.add_argument("--pending", default="0,10000,100000", help=f"multiples of {BLOCK}")
     parser.add_argument("--servers", default="sexton,redis", help="sexton, redis, valkey, or a path")
     args = parser.parse_args()

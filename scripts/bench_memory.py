@@ -1,12 +1,12 @@
-"""make bench-memory: bytes of resident memory per key beside redis-server 7.0 and valkey-server 9.1.
+"""make bench-memory: bytes of resident memory per key, compared with redis-server 7.0 and valkey-server 9.1.
 
-The first million keys pay for fixed buffers; the figure is the slope above it:
+Fixed buffers are part of the first million keys, so the figure is the slope above it:
 (RSS at N - RSS at 1 M) / (N - 1 M), N = 10 M for values of 8 and 64 bytes, 3 M for 1024. Keys have 16
-bytes, values are random, persistence and memory bound are off. RSS is read when it has stopped
-moving (flush and compaction done).
+bytes, values are random, persistence and the memory bound are off. RSS is read once it is stable
+(flush and compaction done).
 
-Then, as a cache: keys of 64 bytes that are left under `maxmemory-policy allkeys-lru` at three bounds, beside redis-server's;
-with its log, as it is used.
+Then, as a cache: the number of keys with 64-byte values kept under `maxmemory-policy allkeys-lru` at three bounds, compared with
+redis-server; Sexton runs with its log, as in normal use.
 """
 
 import argparse
@@ -53,7 +53,7 @@ def bytes_per_key(kind, value_bytes, first, last, extra):
 
 
 def keys_kept(kind, bound_mb, keys, extra):
-    """Keys left of so many, and the resident memory with them."""
+    """Number of `keys` that are kept, and the resident memory with them."""
     made = {"maxmemory": f"{bound_mb}mb", "maxmemory-policy": "allkeys-lru", "appendonly": "yes" if kind == "sexton" else "no"}
     if kind == "sexton":
         made.update(option.split("=", 1) for option in extra)

@@ -1,18 +1,18 @@
-"""make bench-redis: sexton-server beside redis-server 7.0 and valkey-server 9.1, interleaved.
+"""make bench-redis: sexton-server compared with redis-server 7.0 and valkey-server 9.1, interleaved.
 
     .venv/bin/python scripts/bench_redis.py [--quick] [--rows set-P64,...] [--subject redis]
 
-Server on core 0, client (redis-benchmark 7.0, or with --generator command_load ours) on core 1, 1,000,000 keys loaded beforehand, so every GET
-hits. One *round* runs every server once, in an order that alternates; ratios are taken inside a
-round and reported as the median with a bootstrap 95 % interval. For every run: requests/s as the
+Server on core 0, client (redis-benchmark 7.0, or our command_load with --generator) on core 1. 1,000,000 keys are loaded
+beforehand, so every GET hits. One *round* runs every server once, in alternating order; ratios are computed within a
+round and reported as the median with a bootstrap 95 % interval. Figures per run: requests/s as the
 client sees them, and the server's CPU time per request, the sum of /proc/PID/task/*/schedstat over
-all its threads, background work included: it is read only after compaction debt is back where it
-was before the run. Under everysec and always the clock stops when the last byte is synced
-(the policy is set to `always` for one write, on every server alike).
+all its threads, including background work: it is read only after compaction debt has returned to its level
+before the run. Under everysec and always the clock stops when the last byte is synced
+(the policy is set to `always` for one write, on every server).
 
-A row is marked `!` when it must not be cited: fewer than 5 flushes in a run of the subject (N16; a row of
-SETs is made so long that its warm-up, a run like the others, has two more), compaction debt above the start, unsynced data older than 2 s, fewer than 9 rounds, or other
-processes busy in more than a quarter of the runs.
+A row is marked `!` if it must not be cited: fewer than 5 flushes in a run of the subject (N16; a row of SETs is sized so that
+its warm-up, an ordinary run, has two more), compaction debt above the start, unsynced data older than 2 s, fewer than 9
+rounds, or other processes busy in more than a quarter of the runs.
 """
 
 import argparse
@@ -106,7 +106,7 @@ def rows(quick):
 
 
 def chosen_rows(args):
-    """The rows that were asked for: by name, by the name of a command without its depth, or by a group's; else those that are no group's."""
+    """The requested rows: by name, by the name of a command without its depth, or by group; by default all rows that are in no group."""
     known = rows(args.quick)
     grouped = {test for group in GROUPS.values() for test in group}
     if not args.rows:
@@ -132,7 +132,7 @@ def options(kind, policy):
 
 
 class Candidate:
-    """A running, loaded server; with directives of `made`, and data in `directory`, where these are given."""
+    """A running, loaded server; with directives of `made`, and data in `directory`, if these are given."""
 
     def __init__(self, args, kind, policy, made=None, directory=None, workload=WORKLOADS["set"]):
         self.kind, self.policy, self.workload = kind, policy, workload
@@ -212,7 +212,7 @@ GENERATORS = {"redis-benchmark": redis_benchmark, "command_load": command_load}
 
 
 def client_rps(printed):
-    """Requests/s by what a generator has printed; None when it says nothing of the kind."""
+    """Requests/s from a generator's output; None if it prints none."""
     last = printed.strip().splitlines()[-1] if printed.strip() else ""
     if last.startswith("{"):
         made = json.loads(last)
@@ -299,7 +299,7 @@ def ratios(ours, theirs, measure_name):
 
 
 def verdict(row, what, against, interval):
-    """The wanted figure beside an interval: met when the interval reaches it."""
+    """Compares an interval with its target: met if the interval reaches it."""
     median, low, high = interval
     if (row.name, what, against) not in WANTED:
         if not what.startswith("rps"):
@@ -347,7 +347,7 @@ def show(row, what, against, interval, policy):
 
 
 def validity(args, row, policy, runs):
-    """Why the subject's runs of this row must not be cited; prints what N14 and N16 ask for."""
+    """Why the subject's runs of this row must not be cited; prints the figures that N14 and N16 require."""
     problems = []
     if len(runs) < ROUNDS_MIN:
         problems.append(f"{len(runs)} rounds, at least {ROUNDS_MIN} are needed")
@@ -381,9 +381,9 @@ def validity(args, row, policy, runs):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="3 rounds of short runs: to see that it works, not to cite")
+    parser.add_argument("--quick", action="store_true", help="3 rounds of short runs: a smoke run, not to be cited")
     parser.add_argument("--rounds", type=int)
-    parser.add_argument("--rows", help="only these, with commas: by name, by command (incr), or by group (strings, sizes, types)")
+    parser.add_argument("--rows", help="only these rows, comma-separated: by name, by command (incr), or by group (strings, sizes, types)")
     parser.add_argument("--subject", default="sexton", help="server compared with the others")
     parser.add_argument("--value-bytes", type=int, default=64)
     parser.add_argument("--keys", type=int, default=KEYS)

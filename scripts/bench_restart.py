@@ -1,12 +1,12 @@
-"""make bench-restart: the start after kill -9 with an append-only file of many keys, beside redis-server's.
+"""make bench-restart: the start after kill -9 with a large append-only file, compared with redis-server.
 
 For each server: load KEYS random values of 100 bytes under `appendonly yes`, `appendfsync everysec`, wait until all
-of it is on the disk, kill -9, start again. Timed from the start of the process until PING is answered and not
-with LOADING; then DBSIZE must be right, and a thousand random keys are read. Once more after BGREWRITEAOF, which
-gives redis-server a base in its faster format. Files are in the page cache, for both.
+of it is on disk, kill -9, start again. The time is measured from the start of the process until PING is answered
+without LOADING; then DBSIZE must be right, and a thousand random keys are read. This is repeated after BGREWRITEAOF, which
+gives redis-server a base in its faster format. Files are in the page cache for both servers.
 
-A sexton's start reads its tables' indexes and the log behind the last flush, and answers; values come from the
-tables until they are in memory again: `1000 GETs` is what the first reads cost.
+A Sexton start reads the tables' indexes and the log after the last flush, and then answers. Values are read from the
+tables until they are in memory again: `1000 GETs` shows the cost of the first reads.
 """
 
 import argparse

@@ -1,19 +1,19 @@
-"""make bench-rocksdb: flsm-bench beside RocksDB's db_bench, interleaved, and the delete studies.
+"""make bench-rocksdb: flsm-bench compared with RocksDB's db_bench, interleaved, and the delete studies.
 
     .venv/bin/python scripts/bench_rocksdb.py [--num 2000000] [--rounds 9] [--threads 1,2,4]
         [--parts speed,paper,deleted,trap,queue,space,overwrite,recovery] [--quick] [--dir DIR]
 
-One *pair* runs both tools once with the same flags, one right after the other, in an order that
-alternates; ratios are taken inside a pair and reported as the median with a bootstrap 95 % interval.
-Ratios are db_bench's time by flsm-bench's: above 1, the FLSM-tree is faster. Wall is the tool's own
-figure (a thread's microseconds for one operation). CPU is that of the whole process, flush and
-compaction included, read from /proc at the lines that the tools print when a benchmark has ended.
+One *pair* runs both tools once with equal flags, one right after the other, in alternating
+order; ratios are computed within a pair and reported as the median with a bootstrap 95 % interval.
+A ratio is db_bench's time divided by flsm-bench's: above 1, the FLSM-tree is faster. Wall is the tool's own
+figure (microseconds per operation of one thread). CPU is that of the whole process, including flush and
+compaction, read from /proc when the tools print the line that ends a benchmark.
 
-Both write a log without syncing it, compress with LZ4 below level 0, have 10 filter bits a key, the same
-block cache and the same write buffer, two background threads, and jemalloc: flsm-bench has it as the server
-does, Debian's db_bench gets it preloaded. db_bench's --num counts per thread, and
-so does flsm-bench's: each thread writes all keys. flsm-bench has besides a DRAM table of twice the
-write buffer, which is its memtables' index; peak resident memory of both stands in the CSV file.
+Both write a log without syncing it, compress with LZ4 below level 0, use 10 filter bits per key, equal
+block caches and write buffers, two background threads, and jemalloc: flsm-bench is linked with it like the
+server, Debian's db_bench gets it preloaded. --num of both tools counts per thread: each thread writes all
+keys. flsm-bench additionally has a DRAM table of twice the write buffer, which is its memtables' index; the CSV file
+lists the peak resident memory of both.
 """
 
 import argparse

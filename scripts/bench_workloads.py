@@ -1,4 +1,4 @@
-"""What the rows of bench_redis.py send: the words for redis-benchmark, and what must stand in the server before a run."""
+"""Workloads of bench_redis.py's rows: the arguments for redis-benchmark, and the data that must be loaded before a run."""
 
 import hashlib
 import subprocess

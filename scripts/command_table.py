@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
 """Write the command metadata that the server embeds (server/src/dispatch/table/commands.txt).
 
-The facts (arity, flags, keys, categories, documentation) are what redis-server 7.0.15 answers to
-COMMAND INFO and COMMAND DOCS; commands that Redis 7.2 added come from a Valkey server, which keeps
-them under the same licence (BSD-3-Clause). Run it again only when commands of another version are
-to be known:
-
+The facts (arity, flags, keys, categories, documentation) are the replies of redis-server 7.0.15 to
+COMMAND INFO and COMMAND DOCS. Commands that Redis 7.2 added are taken from a Valkey server, which keeps
+them under the same licence (BSD-3-Clause). Run it again only to add the commands of another
+version:
     command_table.py --redis 127.0.0.1:6379 --valkey 127.0.0.1:6380 > commands.txt
 
 Only the standard library is used.

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Counts the Rust lines of each crate: product code, comments, tests. Blank lines count nowhere.
+"""Counts the Rust lines of each crate: product code, comments, tests. Blank lines are not counted.
 
     scripts/count_lines.py [--commit COMMIT] [--json]
 
-Tests are files below tests/ or examples/, files named tests.rs or *_tests.rs, crates that hold nothing else, and items
-below #[cfg(test)] or #[cfg(loom)]. With --commit the files of that commit are counted, not those of the working tree.
+Tests are files below tests/ or examples/, files named tests.rs or *_tests.rs, crates that contain nothing else, and items
+below #[cfg(test)] or #[cfg(loom)]. With --commit it counts the files of that commit instead of the working tree.
 """
 
 import argparse
@@ -22,7 +22,7 @@ TEST_ATTRIBUTE = re.compile(r"#\[cfg\((all\()?(test|loom)\b")
 
 
 def is_test_file(path):
-    """Whether a file holds tests alone."""
+    """Whether a file contains only tests."""
     parts = Path(path).parts
     name = parts[-1]
     folders = parts[1:-1]
@@ -36,13 +36,13 @@ def is_test_file(path):
 
 
 def depth_change(line):
-    """By how much the brackets of a line of code change the depth, those in text and characters left out."""
+    """The change of bracket depth in a line of code, ignoring strings and characters."""
     bare = re.sub(r'"(\\.|[^"\\])*"|\'(\\.|[^\'\\])\'', "", line.split("//")[0])
     return sum(bare.count(c) for c in "{([") - sum(bare.count(c) for c in "})]")
 
 
 def kinds(text, is_test):
-    """The lines of a file without blanks, each with what it is: code, comment or test."""
+    """The non-blank lines of a file, each with its kind: code, comment or test."""
     # Depth of brackets inside an item for tests; None outside of one.
     depth = None
     for line in text.splitlines():

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Prints the circles of each crate's import graph: files of which each uses, by whatever way, each other.
+"""Prints the cycles of each crate's import graph: sets of files that use each other, directly or indirectly.
 
     scripts/import_circles.py [--commit COMMIT] [--check] [--edges] [--test]
 
-A file uses another one when its product code names something of it, in a `use` or by a path that begins with crate, self or
-super. A name that a mod.rs or lib.rs hands on counts as a use of the file that it comes from; handing on is no use.
---check: fails when the largest circle of a crate is larger than its bound below. Who makes it smaller lowers the bound.
+A file uses another one if its product code names an item of it, in a `use` or by a path that begins with crate, self or
+super. A name re-exported by a mod.rs or lib.rs counts as a use of the file that defines it; the re-export itself is no use.
+--check: fails if the largest cycle of a crate exceeds its bound below. Lower the bound when you make the cycle smaller.
 """
 
 import argparse
@@ -25,7 +25,7 @@ PATH = re.compile(r"\b(?:crate|self|super)(?:::\w+)+")
 
 
 def leaves(tree, before=()):
-    """(path, name it gets) of each thing that a `use` names: `a::{b, c as d}` are a::b as b, a::c as d."""
+    """(path, local name) of each item that a `use` names: `a::{b, c as d}` are a::b as b, a::c as d."""
     tree = tree.strip()
     head, brace, rest = tree.partition("{")
     if not brace:
@@ -80,7 +80,7 @@ class Crate:
         return module + path if module + path[:1] in self.modules else None
 
     def file_of(self, path, seen=()):
-        """The file in which the thing stands."""
+        """The file that contains the item."""
         for length in range(len(path), -1, -1):
             if path[:length] not in self.modules:
                 continue
@@ -109,7 +109,7 @@ class Crate:
 
 
 def circles(edges):
-    """The strongly connected parts of more than one file, the largest first (Tarjan)."""
+    """The strongly connected components of more than one file, largest first (Tarjan)."""
     sys.setrecursionlimit(10_000)
     index, low, stack, found = {}, {}, [], []
 
@@ -145,7 +145,7 @@ def crates(commit):
 
 
 def test():
-    """A crate of which the circles are known."""
+    """Tests the search on a crate whose cycles are known."""
     texts = {
         "x/src/lib.rs": "mod a;\nmod b;\nmod c;\npub use a::A;\npub use c::C;",
         "x/src/a.rs": "use crate::b::{self, B};",
@@ -165,8 +165,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--commit", help="read the files of this commit")
     parser.add_argument("--check", action="store_true", help="compare with the bounds")
-    parser.add_argument("--edges", action="store_true", help="print also who uses whom in each circle")
-    parser.add_argument("--test", action="store_true", help="look for known circles only")
+    parser.add_argument("--edges", action="store_true", help="also print the uses within each cycle")
+    parser.add_argument("--test", action="store_true", help="only run the self-test")
     args = parser.parse_args()
     if args.test:
         return test()

@@ -1,7 +1,7 @@
-"""make profile: are arenas, log files and buffers recycled? A profile of a SET-only run.
+"""make profile: checks that arenas, log files and buffers are recycled. A profile of a SET-only run.
 
-Fresh pages are dear, so a server that keeps running must not fault new ones in. After a warm-up of
-some flushes this counts the minor page faults per million SETs (/proc/PID/stat) and, where `perf`
+Fresh pages are expensive, so a running server must not fault in new ones. After a warm-up of
+several flushes this counts the minor page faults per million SETs (/proc/PID/stat) and, if `perf`
 is installed, the share of CPU samples below the page-fault handler, with the hottest symbols.
 """
 

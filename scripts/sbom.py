@@ -1,7 +1,7 @@
-"""python3 scripts/sbom.py TARGET: what the binaries are made of, as CycloneDX 1.5 in JSON on standard output.
+"""python3 scripts/sbom.py TARGET: writes the components of the binaries as CycloneDX 1.5 JSON to standard output.
 
-From `cargo metadata` with the lock file: the crates that are linked into sexton-server and sexton-check, without what only
-builds or tests them.
+Taken from `cargo metadata` with the lock file: the crates that are linked into sexton-server and sexton-check, without
+those that are only used for building or testing.
 """
 
 import hashlib

@@ -2,9 +2,9 @@
 
     .venv/bin/python scripts/study_all.py [--full | --quick] [--plan] [--device hdd=DIR ...] [--studies devices,flsm,wbl,mvcc]
 
-Says how long all of it takes before it begins, and when it will be over while it runs. Each study has its own limit
-(its option --minutes) and marks what no longer fits, so that the report comes in any case. Stop it, or kill it, at any
-moment: the same command goes on where it was. One study that fails does not keep the others from running.
+Prints the estimated total time first, and the expected end while it runs. Each study has its own limit
+(its option --minutes) and marks the cells that no longer fit, so that the report is always written. The run can be stopped
+or killed at any moment: the same command resumes it. A study that fails does not keep the others from running.
 """
 
 import argparse
@@ -56,11 +56,11 @@ def on_devices(name, given):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--studies", default=",".join(STUDIES), help="only these, with commas")
+    parser.add_argument("--studies", default=",".join(STUDIES), help="only these, comma-separated")
     parser.add_argument("--device", action="append", default=[], metavar="NAME=DIR", help="a real device: hdd, sata, nvme, nvram, pmem")
-    parser.add_argument("--plan", action="store_true", help="say what would be measured, and how long it takes")
-    parser.add_argument("--full", action="store_true", help="all of it, however long it takes")
-    parser.add_argument("--quick", action="store_true", help="all of them small: to see that they work")
+    parser.add_argument("--plan", action="store_true", help="print what would be measured, and the estimated time")
+    parser.add_argument("--full", action="store_true", help="everything, without a time limit")
+    parser.add_argument("--quick", action="store_true", help="a smoke run of all studies")
     args = parser.parse_args()
     names = args.studies.split(",")
     unknown = [name for name in names if name not in STUDIES]

@@ -1,21 +1,21 @@
-"""make study-devices: what durability costs on each device, for Sexton, redis-server and valkey-server.
+"""make study-devices: the cost of durability on each device, for Sexton, redis-server and valkey-server.
 
     .venv/bin/python scripts/study_devices.py [--device hdd=DIR ...] [--quick | --full] [--part grid,commands,rewrite,...]
         [--sizes 2048,4096] [--modes everysec] [--minutes 80] [--plan]
 
 The grid is device x value size x mode x server. A cell starts a server on an empty directory, sends SETs of
-values that do not compress over 10^8 keys from 50 connections (command_load), waits until the last byte
-is synced, and stops the clock. The same generator drives every cell; `--generator redis-benchmark` takes that one,
-which sends one value to every key. N is 1,000,000, 20 s of work or 1.5 GB, whichever comes first, and at least 20,000.
-In the RDB modes a snapshot is forced at a quarter of the keys. Other modes keep each server's defaults, automatic rewrites included.
+incompressible values over 10^8 keys from 50 connections (command_load), waits until the last byte
+is synced, and stops the clock. All cells use this generator; `--generator redis-benchmark` replaces it with one
+that sends one value to every key. N is 1,000,000, 20 s of work or 1.5 GB, whichever is reached first, and at least 20,000.
+In the RDB modes a snapshot is forced at a quarter of the keys. Other modes keep each server's defaults, including automatic rewrites.
 
-Devices are, in this order: directories named with --device, block devices with a timing model under the
-unmodified servers (root, FUSE, nbdkit), Sexton's in-process profiles (marked; the other servers have none then).
+Devices are, in order of preference: directories named with --device, block devices with a timing model below the
+unmodified servers (root, FUSE, nbdkit), Sexton's in-process profiles (marked; not available for the other servers).
 
-Results: study/devices/cells.csv, one line a cell; a run that was stopped or killed goes on where it was. The default takes a
-choice of sizes, modes and servers, three times, at most --minutes; what no longer fits is marked and comes with the next
-run. --full does all of the grid, --quick a handful of cells in a minute, which says that it works and nothing about
-devices. --plan says what would be measured and how long it takes. scripts/study_report.py draws the report.
+Results: study/devices/cells.csv, one line per cell; a run that was stopped or killed is resumed. The default measures a
+selection of sizes, modes and servers, three times, within --minutes; cells that no longer fit are marked and measured by the
+next run. --full measures the whole grid, --quick a handful of cells in a minute, as a smoke run without meaningful figures.
+--plan prints what would be measured and the estimated time. scripts/study_report.py writes the report.
 """
 
 import argparse
@@ -102,7 +102,7 @@ VALUES = [
 def server_options(cell, stack):
     """(directory, directives) of a cell.
 
-    NotHere when the server cannot do it."""
+    Raises NotHere if the server does not support it."""
     appendfsync, snapshots = MODES[cell["mode"]]
     is_sexton = cell["server"] == "sexton"
     options = {"appendonly": "no"} if appendfsync is None else {"appendonly": "yes", "appendfsync": appendfsync}
@@ -132,7 +132,7 @@ def server_options(cell, stack):
 
 
 def pool_directory(stack):
-    """Where the memtables of wbl lie."""
+    """The directory of wbl's memtables."""
     return Path(stack.pmem or fast_directory()) / f"{prefix()}pmem"
 
 
@@ -157,7 +157,7 @@ def start(cell, stack, port):
 
 
 def redis_benchmark(port, cell, requests):
-    """The same figures as command_load's, as far as redis-benchmark has them."""
+    """Runs redis-benchmark; returns the figures of command_load that it also has."""
     line = [
         redis_tool("redis-benchmark"),
         "-p",
@@ -192,7 +192,7 @@ def redis_benchmark(port, cell, requests):
 
 
 def measure(args, cell, stack, port, memory_bytes):
-    """Runs one cell; its row."""
+    """Runs one cell; returns its row."""
     requests, note = requests_of(args, cell, memory_bytes)
     appendfsync, snapshots = MODES[cell["mode"]]
     least, seconds = (QUICK_LEAST, QUICK_SECONDS) if args.quick else (N_MIN, SECONDS_MAX)
@@ -252,12 +252,12 @@ def measure(args, cell, stack, port, memory_bytes):
 
 
 def logged_bytes(server, cell):
-    """Bytes in the log so far. Of the others it is the size of the file, which their own rewrites shrink."""
+    """Bytes in the log so far. For the other servers this is the size of the file, which their own rewrites shrink."""
     return field(server.info(), "log_written_bytes" if cell["server"] == "sexton" else "aof_current_size") or 0.0
 
 
 class Rewriting(Saving):
-    """BGREWRITEAOF once, when half of the keys are there (or half of the time is over); when it began and ended,
+    """BGREWRITEAOF once, when half of the keys are loaded (or half of the time is over); records when it began and ended,
     in seconds of the run."""
 
     SHARE = 0.5
@@ -398,8 +398,8 @@ def describe(row):
 
 
 def run_cells(args, jobs, cells, scratch, directories, memory_bytes):
-    """Measures what is missing; the stack of a device stays up from one cell to the next. Returns when the time is
-    over, too."""
+    """Measures what is missing; the stack of a device stays up from one cell to the next. Also returns when the time is
+    over."""
     todo = tell_plan(jobs, cells, budget_s(args))
     progress = Progress([job.estimate_s for job in todo], budget_s(args))
     stack, reasons = None, {}
@@ -445,7 +445,7 @@ def run_cells(args, jobs, cells, scratch, directories, memory_bytes):
 
 
 def make_jobs(args, directories, memory_bytes):
-    """The plan with its times, and the stack that each device will have."""
+    """The plan with its estimated times, and the stack that each device will use."""
     jobs, last, names = [], None, {}
     for cell in Plan(args).cells():
         device = cell["device"]
@@ -480,19 +480,19 @@ def main():
     parser.add_argument(
         "--device", action="append", default=[], metavar="NAME=DIR", help=f"a real device: {', '.join(DEVICES)}"
     )
-    parser.add_argument("--devices", type=words, default=list(DEVICES), help="only these, with commas")
+    parser.add_argument("--devices", type=words, default=list(DEVICES), help="only these, comma-separated")
     parser.add_argument("--servers", type=words, default=list(SERVERS))
-    parser.add_argument("--sizes", type=sizes, help="the grid's cells of these value sizes only, with commas")
+    parser.add_argument("--sizes", type=sizes, help="only the grid's cells of these value sizes, comma-separated")
     parser.add_argument("--modes", type=words, help=f"the grid's cells of these modes only: {', '.join(MODES)}")
-    parser.add_argument("--part", type=words, help="grid, commands, rewrite, route, pmem; all without")
-    parser.add_argument("--stack", choices=["directory", "block", "profile"], help="this one instead of the best")
+    parser.add_argument("--part", type=words, help="grid, commands, rewrite, route, pmem; default: all")
+    parser.add_argument("--stack", choices=["directory", "block", "profile"], help="use this one instead of the best available")
     parser.add_argument("--generator", choices=["command_load", "redis-benchmark"], default="command_load")
     parser.add_argument("--repetitions", type=int)
     add_arguments(parser, MINUTES)
-    parser.add_argument("--full", action="store_true", help="the whole grid, however long it takes (about 16 h)")
-    parser.add_argument("--quick", action="store_true", help="a few cells in a minute: to see that it works")
+    parser.add_argument("--full", action="store_true", help="the whole grid, without a time limit (about 16 h)")
+    parser.add_argument("--quick", action="store_true", help="a few cells in a minute: a smoke run")
     parser.add_argument("--out", type=Path, help="directory of the results (study/devices, or study/quick/devices)")
-    parser.add_argument("--port", type=int, help="of the servers")
+    parser.add_argument("--port", type=int, help="port of the servers")
     args = parser.parse_args()
     unknown = [d for d in [*args.devices, *(pair.split("=")[0] for pair in args.device)] if d not in DEVICES]
     if unknown:

@@ -1,4 +1,4 @@
-"""make study-flsm: what deletes cost, with a cemetery, with tombstones, and in RocksDB.
+"""make study-flsm: the cost of deletes, with a cemetery, with tombstones, and in RocksDB.
 
     .venv/bin/python scripts/study_flsm.py [--quick | --full] [--minutes 18] [--plan]
         [--part paper,deletes,scan,trap,profile,expiry] [--dir DIR]
@@ -8,11 +8,11 @@ deletes  10,000 to 1,000,000 of 2,000,000 keys deleted in sequence or at random,
 scan     a scan's cost and the space on the device, after every twentieth of 1,000,000 random deletes and after
 trap     a deleted prefix: seeks and first entries at once, again, after a restart, once burial has run
 profile  the symbols that deletes, and the reads behind them, spend their time in, with a cemetery and with tombstones
-expiry   half of the keys of a server expire at one instant: how long it takes, and what other clients see of it
+expiry   half of the keys of a server expire at one instant: how long it takes, and how it affects other clients
 
 The engine parts run flsm-bench and RocksDB's db_bench through scripts/bench_rocksdb.py with equal flags, one right
-after the other, in an order that alternates. Results: study/flsm/cells.csv; a run that was stopped goes on where it
-was. `make bench-rocksdb` has the nine interleaved pairs that a claim needs (N15).
+after the other, in alternating order. Results: study/flsm/cells.csv; a run that was stopped is resumed.
+`make bench-rocksdb` runs the nine interleaved pairs that a claim needs (N15).
 """
 
 import argparse
@@ -150,7 +150,7 @@ class Study:
         }
 
     def run_engine(self, key, benchmarks, flags):
-        """One process, and a line for each of its benchmarks; the line `whole` says that all are there."""
+        """Runs one process and records a line for each of its benchmarks; the line `whole` marks that all are present."""
         tool, own = PAPER[key["setting"]]
         if tool not in self.tools:
             raise Absent(self.no_rocksdb)
@@ -171,7 +171,7 @@ class Study:
         )
 
     def run_profile(self, setting):
-        """Where the CPU goes in deletes and in the reads behind them: `share` of the samples, in percent, by symbol."""
+        """CPU profile of deletes and of the reads after them: `share` of the samples, in percent, by symbol."""
         if not shutil.which("perf"):
             raise Absent("perf is missing: package linux-perf")
         args, (_, own) = self.args, PAPER[setting]
@@ -342,7 +342,7 @@ class Study:
         )
 
     def jobs(self, parts):
-        """Everything, repetition by repetition, with its time."""
+        """All jobs, repetition by repetition, with their estimated times."""
         args, scale = self.args, self.args.num / 2_000_000
         trap = Job(self.key("trap", "all", "seq", 0, 1), self.run_trap, TRAP_S * scale)
         runs = list(self.engine_runs())
@@ -365,7 +365,7 @@ class Study:
 
 
 class Collected:
-    """Takes rows as a report does."""
+    """Collects rows through the interface of a report."""
 
     def __init__(self, rows):
         self.rows = rows
@@ -380,16 +380,16 @@ def main():
     parser.add_argument("--deletes", default="10000,100000,1000000")
     parser.add_argument("--expiry-keys", type=int, default=1_000_000)
     parser.add_argument("--repetitions", type=int)
-    parser.add_argument("--part", help="paper, deletes, scan, trap, profile, expiry; all without")
+    parser.add_argument("--part", help="paper, deletes, scan, trap, profile, expiry; default: all")
     parser.add_argument("--servers", default="sexton,redis,valkey")
     parser.add_argument("--value-size", type=int, default=100)
     parser.add_argument("--cache-size", type=int, default=32 << 20)
     parser.add_argument("--write-buffer-size", type=int, default=16 << 20)
-    parser.add_argument("--dir", type=Path, help="where the stores lie")
+    parser.add_argument("--dir", type=Path, help="directory of the stores")
     parser.add_argument("--out", type=Path)
     add_arguments(parser, MINUTES)
     parser.add_argument("--full", action="store_true", help="nine repetitions")
-    parser.add_argument("--quick", action="store_true", help="small, in half a minute: to see that it works")
+    parser.add_argument("--quick", action="store_true", help="a smoke run of half a minute")
     args = parser.parse_args()
     args.note = "small run" if args.quick else ""
     args.repetitions = args.repetitions or (1 if args.quick else 9 if args.full else REPETITIONS)

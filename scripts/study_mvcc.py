@@ -1,26 +1,26 @@
-"""make study-mvcc: the MVCC study (old versions on a device of their own), and what a held snapshot costs.
+"""make study-mvcc: the MVCC study (old versions on a device of their own), and the cost of a held snapshot.
 
     .venv/bin/python scripts/study_mvcc.py [--parts undo,held] [--runs 3] [--minutes 15] [--plan] [--quick | --full] [--out DIR]
 
 undo: the paper's script, in flsm-bench (--benchmarks=mvccundo). Transaction A inserts 100 MB, opens a snapshot
 and reads everything; B, C and D overwrite everything in turn; A reads everything again at its snapshot. Tables,
-and with them the newest data, lie on the emulated disk of the paper; undo runs lie on that disk's model (one more
-of it) and on the emulated flash, in processes side by side, which mostly wait for their emulated devices. Then
-both lie on this machine's own device. With --device hdd=DIR and --device flash=DIR these are used instead, the tables on
+and with them the newest data, are on an emulation of the paper's disk. Undo runs are on a second disk of that model
+and on the emulated flash, in parallel processes, which mostly wait for their emulated devices. Then
+both are on this machine's own device. With --device hdd=DIR and --device flash=DIR these are used instead, the tables on
 the disk, and nothing is emulated. A reads again in four ways:
 
-    ahead    a scan that reads ahead, as the server does
-    block    a scan that reads one block at a time, as the database of the paper did
+    ahead    a scan with read-ahead, as in the server
+    block    a scan that reads one block at a time, like the paper's database
     single   gets of random keys (--gets of them), one by one
-    batch    the same keys in one batch, whose blocks are read in their order
+    batch    these keys in one batch, whose blocks are read in order
 
-held: overwrites of 20 times the keys with a snapshot held and without, in pairs whose order alternates, then reads
-of the newest state, on this machine's own device. RocksDB does the same beside it: db_bench has no benchmark that
-writes while it holds a snapshot, so its library is driven by held_rocksdb.c (left out, with a line that says so,
-where there is no librocksdb or C compiler).
+held: overwrites of 20 times the keys with and without a held snapshot, in pairs of alternating order, then reads
+of the newest state, on this machine's own device. RocksDB runs this test too. db_bench has no benchmark that
+writes while it holds a snapshot, so held_rocksdb.c uses its library directly (skipped with a message
+if there is no librocksdb or C compiler).
 
-Results: undo.csv and held.csv in study/mvcc (or --out), one line a way of reading, or a run; a run that was stopped or
-killed goes on where it was.
+Results: undo.csv and held.csv in study/mvcc (or --out), one line per way of reading, or per run; a run that was stopped
+or killed is resumed.
 """
 
 import argparse
@@ -75,7 +75,7 @@ REAL_S = {"hdd": 180, "flash": 80}
 
 
 def bench(args, benchmark, flags):
-    """Runs one benchmark on an empty store; its figures by name."""
+    """Runs one benchmark on an empty store; returns its figures by name."""
     with tempfile.TemporaryDirectory(prefix=prefix(), dir=args.dir) as work:
         out = Path(work) / "figures.json"
         command = [BENCH, f"--benchmarks={benchmark}", f"--db={work}/db", f"--json={out}", f"--num={args.keys}",
@@ -137,7 +137,7 @@ class Undo:
         return {"run": run, "undo_device": device, "reread": list(WAYS)[-1]}
 
     def emulated(self, runs):
-        """All of these runs on both devices at once: they mostly wait for their emulated devices."""
+        """Runs all of these on both devices in parallel: they mostly wait for their emulated devices."""
         jobs = [(run, device) for run in runs for device in (HDD, FLASH)]
         with ThreadPoolExecutor(len(jobs)) as side_by_side:
             made = side_by_side.map(lambda job: list(undo_rows(self.args, *job, list(WAYS))), jobs)
@@ -153,7 +153,7 @@ class Undo:
         return told(rows)
 
     def summary(self):
-        """The table of what there is so far."""
+        """The table of the results so far."""
         rows = list(self.cells.rows.values())
 
         def figures(device, way, name):
@@ -252,20 +252,20 @@ def told(rows):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--parts", default="undo,held")
-    parser.add_argument("--runs", type=int, help="of the part undo (default 3, with --full the paper's 10)")
-    parser.add_argument("--pairs", type=int, help="of the part held (default 3, with --full 9)")
-    parser.add_argument("--side-by-side", type=int, default=2, help="runs of the part undo at once, with two processes each")
+    parser.add_argument("--runs", type=int, help="runs of the part undo (default 3, with --full the paper's 10)")
+    parser.add_argument("--pairs", type=int, help="pairs of the part held (default 3, with --full 9)")
+    parser.add_argument("--side-by-side", type=int, default=2, help="parallel runs of the part undo, with two processes each")
     parser.add_argument("--keys", type=int, help="default: 100000 of 1000 bytes for undo, 200000 of 100 for held")
-    parser.add_argument("--gets", type=int, help="of the ways single and batch; default: a fiftieth of the keys")
-    parser.add_argument("--overwrites", type=int, default=20, help="of the part held, as a multiple of the keys")
+    parser.add_argument("--gets", type=int, help="reads of the ways single and batch; default: a fiftieth of the keys")
+    parser.add_argument("--overwrites", type=int, default=20, help="overwrites of the part held, as a multiple of the keys")
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--dir", type=Path, help="where the stores lie: faster than the emulated devices")
+    parser.add_argument("--dir", type=Path, help="directory of the stores: faster than the emulated devices")
     parser.add_argument(
         "--device", action="append", default=[], metavar="NAME=DIR", help="a real disk and real flash: both, hdd and flash"
     )
     add_arguments(parser, MINUTES)
     parser.add_argument("--full", action="store_true", help="ten runs, nine pairs (about 45 min)")
-    parser.add_argument("--quick", action="store_true", help="one small run, to see that it works")
+    parser.add_argument("--quick", action="store_true", help="one small smoke run")
     args = parser.parse_args()
     args.note = "small run" if args.quick else ""
     args.real = dict(pair.split("=", 1) for pair in args.device)

@@ -1,10 +1,10 @@
-"""make study-report: the report of whatever the studies have measured so far.
+"""make study-report: writes a report of the results that the studies have so far.
 
     .venv/bin/python scripts/study_report.py [--from study] [--to docs/reports] [--html]
 
-Reads study/devices, study/flsm, study/wbl and study/mvcc (those that are there) and writes a Markdown page for
-each, charts as SVG files beside it, and README.md with the machine. Nothing is typed in by hand: the same
-CSV files give the same report. --html adds report.html, one page with everything in it. What was emulated or small says so in every chart.
+Reads study/devices, study/flsm, study/wbl and study/mvcc (if present) and writes a Markdown page for
+each, charts as SVG files beside it, and README.md with the machine. Nothing is entered by hand: the output depends on the
+CSV files only. --html adds report.html, one page with everything in it. Emulated or small measurements are labelled in every chart.
 """
 
 import argparse
@@ -21,7 +21,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--from", dest="source", type=Path, default=ROOT / "study")
     parser.add_argument("--to", type=Path, default=ROOT / "docs/reports")
-    parser.add_argument("--html", action="store_true", help="report.html, too")
+    parser.add_argument("--html", action="store_true", help="also write report.html")
     args = parser.parse_args()
     args.to.mkdir(parents=True, exist_ok=True)
     index = Page(args.to, "README", "Reports of the studies")

@@ -1,9 +1,9 @@
-"""make study-wbl: YCSB on the engine, with a log and with write-behind memtables, RocksDB beside it.
+"""make study-wbl: YCSB on the engine, with a log and with write-behind memtables, compared with RocksDB.
 
     .venv/bin/python scripts/study_wbl.py [--quick | --full] [--part ycsb,rocksdb,recovery,burst,redis] [--dir DIR] [--wal-dir DIR]
 
-ycsb      load, C six times to warm up, then C, B, A, F, D, G, H on 1 KB records and memtables as large as three of 16 MB, for each way to
-          make writes durable: no log; a log on persistent memory, NVMe and HDD, synced every second or with each
+ycsb      load, C six times to warm up, then C, B, A, F, D, G, H on 1 KB records and memtables as large as three of 16 MB, for each
+          durability setting: no log; a log on persistent memory, NVMe and HDD, synced every second or with each
           write; wbl
 rocksdb   the same workloads beside RocksDB, which ycsb_rocksdb.c runs over its library (db_bench has no YCSB), with its log
           unsynced and synced. Nothing is slowed down here, neither our tables nor our memtables: tables, log and
@@ -15,9 +15,9 @@ redis     SET through the server, values of 8 to 4096 bytes, pipelines of 1 and 
           in rounds. Persistent memory is a tmpfs with pages of 2 MiB where that can be mounted, and not slowed down
 burst     ten memtables of writes at full speed while the tables lie on a slow disk
 
-Without --dir and --wal-dir everything lies in memory, and the log and the tables have the delays of a device of
-config/profiles.conf; the rows say so. With them the devices are real and only the rows without a profile are run.
-Results: study/wbl/cells.csv; a run that was stopped goes on where it was.
+Without --dir and --wal-dir everything is stored in memory, and the log and the tables have the delays of a device of
+config/profiles.conf; the rows say so. With these options the devices are real, and only the rows without a profile are run.
+Results: study/wbl/cells.csv; a run that was stopped is resumed.
 """
 
 import argparse
@@ -149,7 +149,7 @@ class Study:
         self.emulated = "no" if self.settings is REAL else "yes"
 
     def common(self, mode):
-        """Flags of flsm-bench, without devices that are slowed down."""
+        """Flags of flsm-bench, except those for slowed-down devices."""
         args = self.args
         flags = [
             f"--num={args.records}",
@@ -184,7 +184,7 @@ class Study:
         return "yes" if mode == "wbl" and not self.args.pmem_dir else self.emulated
 
     def bench(self, benchmarks, flags, kill_at=None):
-        """Runs flsm-bench; its results. Killed with -9 when the line of `kill_at` appears."""
+        """Runs flsm-bench; returns its results. Kills it with SIGKILL when the line of `kill_at` appears."""
         out = self.work / "out.json"
         out.unlink(missing_ok=True)
         command = [
@@ -210,7 +210,7 @@ class Study:
         return json.loads(out.read_text())["results"] if out.exists() else []
 
     def devices(self, setting, tree_device="nvme"):
-        """Columns that say where everything lies, in the parts that slow devices down."""
+        """Columns for the locations of all files, in the parts that slow devices down."""
         mode, device = self.settings[setting]
         return {
             "emulated": self.stands_in(mode),
@@ -271,8 +271,8 @@ class Study:
         return self.note("ycsb", setting, repetition, results, self.devices(setting))
 
     def goes_by_time(self, setting):
-        """Whether a workload ends by the clock, because each write waits for a device. In memory it is as long as
-        without waiting: a longer one has more of what it reads in the DRAM table."""
+        """Whether a workload is limited by time, because each write waits for a device. In memory it has the length of one
+        without waiting: a longer one would find more of what it reads in the DRAM table."""
         mode, device = self.settings[setting]
         return mode == "always" and device != MEMORY
 
@@ -280,7 +280,7 @@ class Study:
         return RUNS_QUICK if self.args.quick else RUNS
 
     def note(self, part, setting, repetition, results, devices):
-        """Adds the rows of a load and its workloads. Of several C all but the last were to warm up."""
+        """Adds the rows of a load and its workloads. If there are several C, all but the last are warm-up."""
         results = {result["name"].removeprefix("ycsb"): result for result in results}
         rows = (self.row(part, setting, workload, repetition, result, devices) for workload, result in results.items())
         self.cells.add(*rows)
@@ -370,7 +370,7 @@ class Study:
         return "\n  ".join(["SET through the server", *(sets.told(row, value_bytes, results) for row, results in found)])
 
     def work_list(self, parts):
-        """(what marks it as done, function) of everything."""
+        """(marker of completion, function) of all jobs."""
         for repetition in range(1, self.args.repetitions + 1):
             settings = list(self.settings)
             random.Random(repetition).shuffle(settings)
@@ -392,7 +392,7 @@ class Study:
                 yield self.key("redis", "always", f"P1 d{size}", self.args.repetitions), partial(self.redis, size)
 
     def estimate_s(self, key):
-        """How long a job takes, as far as rows that were measured tell."""
+        """Estimated duration of a job, from the rows measured so far."""
         args, part = self.args, key["part"]
         if part == "ycsb" and self.goes_by_time(key["setting"]):
             return SYNCED_WORKLOADS * (args.seconds + SYNCED_S) + JOB_S[part] / 4 * args.records / 200_000
@@ -409,30 +409,30 @@ class Study:
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--records", type=int, default=200_000)
-    parser.add_argument("--operations", type=int, default=200_000, help="of each workload")
-    parser.add_argument("--seconds", type=int, default=3, help="of a workload that syncs each write, instead")
+    parser.add_argument("--operations", type=int, default=200_000, help="operations per workload")
+    parser.add_argument("--seconds", type=int, default=3, help="duration of a workload that syncs each write, used instead of --operations")
     parser.add_argument("--threads", type=int, default=4)
     parser.add_argument("--value-size", type=int, default=1024)
     parser.add_argument("--write-buffer-size", type=int, default=16 << 20)
     parser.add_argument("--cache-size", type=int, default=32 << 20)
     parser.add_argument("--dram-size", type=int, default=64 << 20, help="DRAM table")
-    parser.add_argument("--unflushed-bytes", type=int, default=1 << 30, help="of the recovery part")
+    parser.add_argument("--unflushed-bytes", type=int, default=1 << 30, help="unflushed bytes in the recovery part")
     parser.add_argument("--repetitions", type=int)
-    parser.add_argument("--part", default="ycsb,rocksdb,recovery,burst", help="of those above; redis only when asked for")
+    parser.add_argument("--part", default="ycsb,rocksdb,recovery,burst", help="parts to run; redis only on request")
     parser.add_argument("--realtime", action="store_true", help="chrt -r 1 for server and client of the part redis")
-    parser.add_argument("--settings", help="only these, with semicolons")
+    parser.add_argument("--settings", help="only these, semicolon-separated")
     parser.add_argument("--dir", type=Path, help="a real device for the tables")
     parser.add_argument("--wal-dir", type=Path, help="a real device for the log")
     parser.add_argument("--pmem-dir", type=Path, help="real persistent memory for the memtables of wbl")
     parser.add_argument(
-        "--no-bandwidth", action="store_true", help="memory in the place of persistent memory is as fast as it is"
+        "--no-bandwidth", action="store_true", help="do not slow down the memory that represents persistent memory"
     )
     parser.add_argument("--out", type=Path)
     add_arguments(parser, MINUTES)
     parser.add_argument(
         "--full", action="store_true", help="10,000,000 records, 4,000,000 operations, nine repetitions"
     )
-    parser.add_argument("--quick", action="store_true", help="small, in half a minute: to see that it works")
+    parser.add_argument("--quick", action="store_true", help="a smoke run of half a minute")
     args = parser.parse_args()
     args.note = "small run" if args.quick else ""
     if args.no_bandwidth:

@@ -17,12 +17,12 @@ pub enum Invocation {
     Help,
 }
 
-/// Where the configuration comes from.
+/// The sources of the configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Arguments {
     /// The file of the first argument; a relative path starts at the working directory.
     pub file: Option<PathBuf>,
-    /// Whether standard input is read behind the file.
+    /// Whether standard input is read after the file.
     pub stdin: bool,
     /// The `--directive value` arguments as configuration lines; they follow the file, so that
     /// they win. `None` without any argument.

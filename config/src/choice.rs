@@ -1,6 +1,6 @@
-//! The enum directives the other crates act on, as Rust enums.
+//! The enum directives that the other crates act on, as Rust enums.
 //!
-//! The discriminants are the numbers of the directive table; a test compares every name.
+//! The discriminants are the numbers of the directive table; a test compares all names.
 
 /// Defines an enum with the table's numbers and a conversion from them.
 macro_rules! choice {
@@ -63,7 +63,7 @@ choice! {
     Debug = 0,
     /// Many rarely useful lines.
     Verbose = 1,
-    /// What a production server should say.
+    /// The recommended level for production.
     Notice = 2,
     /// Only what matters most.
     Warning = 3,
@@ -105,7 +105,7 @@ choice! {
 }
 
 choice! {
-    /// `enable-debug-command` and `enable-protected-configs`: who may do dangerous things.
+    /// `enable-debug-command` and `enable-protected-configs`: the clients that may run dangerous commands.
     Permission, default No,
     /// Nobody.
     No = 0,
@@ -116,7 +116,7 @@ choice! {
 }
 
 impl Permission {
-    /// Whether a client may, given whether its connection is local.
+    /// Whether a client has the permission, given whether its connection is local.
     pub fn allows(self, local: bool) -> bool {
         self == Permission::Yes || (self == Permission::Local && local)
     }
@@ -147,7 +147,7 @@ choice! {
 choice! {
     /// `deletes`: how deletes are kept.
     Deletes, default Cemetery,
-    /// Beside the tree.
+    /// Outside the tree.
     Cemetery = 0,
     /// As records of the tree: the ordinary LSM-tree.
     Tombstones = 1,

@@ -1,6 +1,6 @@
 //! The `device` declaration: a named place for files, its kind, and the profile it emulates.
 
-/// What a device is; it steers how the persistence layer reads and writes.
+/// The kind of a device; it controls how the persistence layer reads and writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeviceKind {
     /// Rotating disk: large sequential writes.
@@ -41,7 +41,7 @@ pub struct DeviceSpec {
 }
 
 impl DeviceSpec {
-    /// Reads the words behind `device`.
+    /// Parses the words that follow `device`.
     pub fn parse(words: &[Vec<u8>]) -> Result<DeviceSpec, String> {
         const USAGE: &str = "device takes NAME kind hdd|ssd|nvme|pmem path DIR [emulate PROFILE]";
         let (name, rest) = words.split_first().ok_or(USAGE)?;

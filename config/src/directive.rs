@@ -1,4 +1,4 @@
-//! What one directive is: name, type, default, who may change it, and what it does here.
+//! Definition of one directive: name, type, default, mutability, and its effect in Sexton.
 
 use crate::kind::Kind;
 use crate::value::Value;
@@ -11,8 +11,8 @@ const HZ_BOUNDS: (i128, i128) = (1, 500);
 pub enum Class {
     /// The server acts on it.
     Effective,
-    /// Accepted, reported by CONFIG GET, without effect for this reason: the server logs one line when it is
-    /// set to another value than its default.
+    /// Accepted and reported by CONFIG GET, but without effect for this reason: the server logs one line if its value is
+    /// not the default.
     NoEffect(&'static str),
     /// Accepted at its default only; any other value is an error with this reason.
     Refused(&'static str),
@@ -34,13 +34,13 @@ pub enum Mutability {
 pub struct Directive {
     /// The name CONFIG GET and CONFIG REWRITE use.
     pub name: &'static str,
-    /// A second name with the same value (`slaveof` of `replicaof`).
+    /// An alternative name for the directive (`slaveof` for `replicaof`).
     pub alias: Option<&'static str>,
     /// Type and bounds.
     pub kind: Kind,
     /// Default as it would be written in the file, words separated by blanks.
     pub default: &'static str,
-    /// Who may change it.
+    /// Whether it can be changed at runtime, and by which clients.
     pub mutability: Mutability,
     /// CONFIG GET shows it for its exact name only.
     pub hidden: bool,
@@ -50,7 +50,7 @@ pub struct Directive {
     pub deny_loading: bool,
     /// What it does here.
     pub class: Class,
-    /// What it means; for our own directives always, for Redis' where ours differs.
+    /// Its meaning; present for all of our own directives, and for Redis' if ours differs.
     pub doc: &'static str,
 }
 
@@ -127,7 +127,7 @@ impl Directive {
         crate::table::is_own(self.name)
     }
 
-    /// Whether the words of the line, or of CONFIG SET split at blanks, form one value.
+    /// Whether the words of the line, or of a CONFIG SET value split at blanks, form one value.
     pub fn takes_many_words(&self) -> bool {
         self.kind.takes_many_words()
     }

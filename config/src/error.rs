@@ -10,7 +10,7 @@ pub enum ConfigError {
     Line {
         /// File of the line when it was included by another one.
         included: Option<PathBuf>,
-        /// Line number from 1. The command line counts from behind the file, as in Redis.
+        /// Line number, from 1. Command-line arguments are numbered after the file's lines, as in Redis.
         line: usize,
         /// The line without blanks around it.
         text: Vec<u8>,

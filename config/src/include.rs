@@ -10,9 +10,9 @@ use crate::syntax::glob;
 /// Most files one pattern may name.
 const MATCHES_MAX: usize = 4096;
 
-/// The files an `include` means, in byte order. A path without wildcard is itself, whether it
-/// exists or not; a pattern that matches nothing is no file, so that an empty `conf.d` is fine.
-/// Wildcards do not match names that start with a dot unless the pattern does.
+/// The files that an `include` names, in byte order. A path without wildcards names itself, whether it exists or not. A
+/// pattern without matches names no file, so that an empty `conf.d` is allowed. Wildcards do not match names that start
+/// with a dot unless the pattern does.
 pub(crate) fn expand(path: &[u8]) -> Vec<PathBuf> {
     if !glob::is_pattern(path) {
         return vec![PathBuf::from(OsStr::from_bytes(path))];

@@ -16,7 +16,7 @@ pub const DEVICES_MAX: usize = 64;
 /// Most save points kept; Redis has no bound.
 pub const SAVE_POINTS_MAX: usize = 1024;
 
-/// Says why a text is not a value.
+/// Checks a text; the error explains why it is not a valid value.
 pub type Check = fn(&[u8]) -> Result<(), &'static str>;
 
 /// Type and bounds of a directive.
@@ -57,9 +57,9 @@ pub enum Kind {
         /// Refuses other texts.
         check: Check,
     },
-    /// One of these names, in any case. Names with an equal number are synonyms, the first shows.
+    /// One of these names, in any case. Names with an equal number are synonyms; the first one is displayed.
     Enum(&'static [(&'static str, u8)]),
-    /// Any of these names; 0 stands for none of the others.
+    /// Any of these names; 0 means none of the others.
     Flags(&'static [(&'static str, u8)]),
     /// A directory path.
     Dir,

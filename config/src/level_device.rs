@@ -13,15 +13,15 @@ const RESERVED: [&str; 2] = [".moved", ".old"];
 /// One line `tree-device [LEVELS] NAME`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LevelDevice {
-    /// First and last level, as in `0-1` or `3`; without, the device is that of the tree's own
-    /// directory: of all levels that no other line names, and of what is no table.
+    /// First and last level, as in `0-1` or `3`. Without levels, the device is that of the tree's own directory: of all
+    /// levels that no other line names, and of all files that are not tables.
     pub levels: Option<RangeInclusive<usize>>,
     /// Name of the device.
     pub device: String,
 }
 
 impl LevelDevice {
-    /// Reads the words behind `tree-device`.
+    /// Parses the words that follow `tree-device`.
     ///
     /// # Errors
     /// The line's form, for the operator.
@@ -34,7 +34,7 @@ impl LevelDevice {
             _ => return Err(usage()),
         };
         let device = identifier(device)?;
-        // Beside its place there may be others of these names while it is carried to another device.
+        // While it is moved to another device, further entries of these names may exist beside its place.
         if levels.is_some() && RESERVED.iter().any(|suffix| device.ends_with(suffix)) {
             return Err(format!("a device of levels has a name without {}", RESERVED.join(" or ")));
         }
@@ -50,7 +50,7 @@ impl LevelDevice {
         levels.into_iter().chain([self.device.clone()]).map(String::into_bytes).collect()
     }
 
-    /// The lines of a file with this one behind `before`: one without levels replaces the last such.
+    /// Adds this line to those of a file: one without levels replaces the last such line.
     ///
     /// # Errors
     /// A level that has a device already.

@@ -1,11 +1,11 @@
-//! Configuration of Sexton: the syntax of redis.conf, every directive of Redis 7.0 and our own
-//! ones, the command line, and the typed options the other crates read.
+//! Configuration of Sexton: the redis.conf syntax, every directive of Redis 7.0 plus our own,
+//! the command line, and the typed options that the other crates read.
 //!
-//! A directive is one row of the [`table`]: name, [`kind::Kind`], default, who may change it, and
-//! whether it acts, is only reported, or is refused. [`Config`] holds one [`value::Value`] a row;
-//! [`Options`] is the typed view of it. This crate reads and rewrites configuration files, asks the kernel
-//! how much memory there is, and does no other I/O: it neither changes the directory nor opens sockets or logs.
-//!
+//! A directive is one row of the [`table`]: name, [`kind::Kind`], default, mutability, and whether
+//! it takes effect, is only reported, or is refused. [`Config`] holds one [`value::Value`] per row;
+//! [`Options`] is the typed view of it. This crate reads and rewrites configuration files and asks the
+//! kernel for the size of memory. It does no other I/O: it neither changes the working directory nor
+//! opens sockets or logs.
 //! ```
 //! use sexton_config::{Config, SetBy};
 //!

@@ -31,7 +31,7 @@ pub struct ExtraLine {
     pub line: usize,
     /// The line without blanks around it.
     pub text: Vec<u8>,
-    /// The words behind the directive's name.
+    /// The words that follow the directive's name.
     pub words: Vec<Vec<u8>>,
 }
 
@@ -48,8 +48,8 @@ impl ExtraLine {
 }
 
 impl Config {
-    /// Loads what the command line names. Relative `include` paths start at the working directory,
-    /// as in Redis.
+    /// Loads the configuration that the command line names. Relative `include` paths are resolved against the working
+    /// directory, as in Redis.
     pub fn load(arguments: &Arguments) -> Result<Config, ConfigError> {
         let mut text = Vec::new();
         if let Some(file) = &arguments.file {
@@ -71,7 +71,7 @@ impl Config {
         Ok(config)
     }
 
-    /// Loads a configuration text without a file of its own.
+    /// Loads a configuration text that has no file.
     pub fn from_text(text: &[u8]) -> Result<Config, ConfigError> {
         let mut loader = Loader::new();
         loader.read_lines(text, None, 0)?;
@@ -213,7 +213,7 @@ fn open_error(path: &Path, error: &std::io::Error) -> ConfigError {
     ConfigError::Open { path: path.to_owned(), reason: system_text(error) }
 }
 
-/// An error of the system in the words of the C library, which Redis prints: without Rust's ` (os error 2)`.
+/// A system error in the words of the C library, which Redis prints: without Rust's ` (os error 2)`.
 #[must_use]
 pub fn system_text(error: &std::io::Error) -> String {
     error.to_string().split(" (os error").next().unwrap_or_default().to_owned()

@@ -1,8 +1,8 @@
-//! How much memory this process may have: that of the machine, or the limit of a control group it is in.
+//! The memory available to this process: that of the machine, or the limit of its control group.
 
 use std::path::Path;
 
-/// Where the memory that a process may have is bounded.
+/// The source of the limit of the process' memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MemoryOf {
     /// The machine has no more.
@@ -14,14 +14,14 @@ pub enum MemoryOf {
 /// What a process may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MachineMemory {
-    /// Bytes, 0 when they cannot be told.
+    /// Size in bytes; 0 if unknown.
     pub bytes: u64,
     /// What bounds them.
     pub of: MemoryOf,
 }
 
-/// `maxmemory auto` is this share of what the process may have: the rest is for what a moment takes
-/// above the bound, and for the page cache without which a control group's files are slow.
+/// `maxmemory auto` is this share of the memory available to the process. The rest is for temporary use above the bound,
+/// and for the page cache, without which file access in a control group is slow.
 const AUTO_SHARE: (u64, u64) = (4, 5);
 
 impl MachineMemory {
@@ -30,7 +30,7 @@ impl MachineMemory {
         Self::read(&|path| std::fs::read_to_string(path).ok())
     }
 
-    /// The bound that `maxmemory auto` stands for; 0, none, when the memory cannot be told.
+    /// The bound that `maxmemory auto` means; 0 (none) if the size of memory is unknown.
     pub fn auto_bytes(self) -> u64 {
         (u128::from(self.bytes) * u128::from(AUTO_SHARE.0) / u128::from(AUTO_SHARE.1)) as u64
     }
@@ -53,8 +53,8 @@ fn machine_bytes(file: &dyn Fn(&Path) -> Option<String>) -> u64 {
     kib.unwrap_or(0) * 1024
 }
 
-/// The least limit of the process' memory control groups and of those above them, in both versions of the
-/// interface; `None` where there is none.
+/// The lowest limit of the process' memory control groups and their ancestors, in both versions of the
+/// interface; `None` if there is none.
 fn control_group_bytes(file: &dyn Fn(&Path) -> Option<String>) -> Option<u64> {
     let groups = file(Path::new("/proc/self/cgroup"))?;
     let mounts = file(Path::new("/proc/self/mountinfo"))?;
@@ -83,7 +83,7 @@ enum Version {
     Two,
 }
 
-/// What a line of mountinfo mounts, and where, if that is the memory controller: `number parent device ROOT POINT
+/// The root and the mount point of a mountinfo line, if it mounts the memory controller: `number parent device ROOT POINT
 /// options ... - type source options`.
 fn mount_of(line: &str, version: Version) -> Option<(&str, &str)> {
     let (fields, of) = line.split_once(" - ")?;
@@ -97,7 +97,7 @@ fn mount_of(line: &str, version: Version) -> Option<(&str, &str)> {
     is_it.then_some((fields.next()?, fields.next()?))
 }
 
-/// The part of a group's path that lies below what is mounted. Inside a container the path may be the host's, and the
+/// The part of a group's path below the mount point. Inside a container the path may be the host's, and the
 /// container's own group is what is mounted.
 fn below<'p>(root: &str, path: &'p str) -> &'p Path {
     let path = Path::new(path);

@@ -21,23 +21,23 @@ pub(crate) const MEMTABLE_BYTES_MIN: u64 = 1 << 20;
 pub(crate) const AOF_SEGMENT_BYTES_MIN: u64 = 1 << 20;
 /// A memtable is at most `maxmemory` divided by this: active, frozen ones and DRAM table must fit.
 pub(crate) const MEMTABLE_SHARE: u64 = 32;
-/// Memtables with a log, unless said otherwise.
+/// Default number of memtables with a log.
 pub(crate) const WRITE_BUFFERS: usize = 2;
 /// Most memtables with a log.
 pub(crate) const WRITE_BUFFERS_MAX: usize = 64;
-/// Bytes of memtables where a disk is what writers would wait for and memory is not bounded, unless said otherwise.
+/// Default size in bytes of all memtables if writers would wait for a disk and memory is unbounded.
 pub(crate) const DISK_MEMTABLES_BYTES: u64 = 2 << 30;
 /// They are at most the machine's memory divided by this.
 pub(crate) const DISK_MEMTABLES_SHARE: u64 = 8;
-/// Bytes that memtables may take on a device of their own, unless said otherwise.
+/// Default maximum size in bytes of memtables on a device of their own.
 pub(crate) const MEMTABLE_POOL_BYTES: u64 = 1 << 30;
-/// At least so many memtables fit unless said otherwise.
+/// Default minimum number of memtables that fit into the pool.
 pub(crate) const MEMTABLE_POOL_MEMTABLES: u64 = 8;
-/// At least so many fit: two that are being flushed, and one that grows to twice its size meanwhile.
+/// Hard minimum: two memtables that are being flushed, and one that grows to twice its size meanwhile.
 pub(crate) const MEMTABLE_POOL_MEMTABLES_MIN: u64 = 4;
 
-/// The directives the server acts on, now or when what they steer is built (the directive table says
-/// which), typed. The names carry the unit where the directive's does not.
+/// The directives the server acts on, typed. They take effect at once or when the part they control is created (the directive
+/// table says which). The names include the unit where the directive's does not.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
     /// `port`: TCP port; 0 listens on none.
@@ -66,9 +66,9 @@ pub struct Options {
     pub protected_mode: bool,
     /// `requirepass`: Password of the default user.
     pub requirepass: Option<Vec<u8>>,
-    /// `enable-debug-command`: Who may run DEBUG.
+    /// `enable-debug-command`: Clients that may run DEBUG.
     pub enable_debug_command: Permission,
-    /// `enable-protected-configs`: Who may change protected directives.
+    /// `enable-protected-configs`: Clients that may change protected directives.
     pub enable_protected_configs: Permission,
     /// `client-query-buffer-limit`: Most bytes of a client's unread input.
     pub client_query_buffer_limit_bytes: u64,
@@ -86,7 +86,7 @@ pub struct Options {
     pub acllog_max_len: usize,
     /// `acl-pubsub-default`: Whether new users may use every channel.
     pub acl_pubsub_default_all: bool,
-    /// `daemonize`: Whether to go to the background.
+    /// `daemonize`: Whether to run in the background.
     pub daemonize: bool,
     /// `supervised`: How readiness is reported.
     pub supervised: Supervised,
@@ -118,7 +118,7 @@ pub struct Options {
     pub shutdown_timeout_seconds: u32,
     /// `shutdown-on-sigint`: What SIGINT does: 1 save, 2 nosave, 4 now, 8 force.
     pub shutdown_on_sigint: u8,
-    /// `shutdown-on-sigterm`: What SIGTERM does, with the same bits.
+    /// `shutdown-on-sigterm`: What SIGTERM does, encoded as for `shutdown-on-sigint`.
     pub shutdown_on_sigterm: u8,
     /// `databases`: Number of logical databases, 1 to 128.
     pub databases: usize,
@@ -128,7 +128,7 @@ pub struct Options {
     pub maxmemory_is_auto: bool,
     /// `maxmemory-policy`: Which keys are evicted.
     pub maxmemory_policy: EvictionPolicy,
-    /// `maxmemory-samples`: Keys looked at for one eviction.
+    /// `maxmemory-samples`: Keys sampled per eviction.
     pub maxmemory_samples: u32,
     /// `lfu-log-factor`: Slope of the frequency counter.
     pub lfu_log_factor: u32,
@@ -140,7 +140,7 @@ pub struct Options {
     pub hash_max_listpack_entries: u64,
     /// `hash-max-listpack-value`: Bytes of a field or value up to which it does.
     pub hash_max_listpack_value_bytes: u64,
-    /// `list-max-listpack-size`: Elements of a list node; negative stands for 4 to 64 KiB.
+    /// `list-max-listpack-size`: Elements of a list node; negative numbers mean 4 to 64 KiB.
     pub list_max_listpack_size: i32,
     /// `set-max-intset-entries`: Members up to which a set of integers is an `intset`.
     pub set_max_intset_entries: u64,
@@ -196,7 +196,7 @@ pub struct Options {
     pub aof_timestamp_enabled: bool,
     /// `device`: Named places for files.
     pub devices: Vec<DeviceSpec>,
-    /// `device-profiles`: File with profiles of emulated devices, beside those built in.
+    /// `device-profiles`: File with profiles of emulated devices, in addition to the built-in ones.
     pub device_profiles: Option<PathBuf>,
     /// `aof-device`: Device of the append only file.
     pub aof_device: Option<String>,
@@ -238,9 +238,9 @@ pub struct Options {
     pub compression_bottom: Compression,
     /// `deletes`: How deletes are kept.
     pub deletes: Deletes,
-    /// `share-values`: Whether a long value lies in memory once, for memtable and table, where no log keeps it.
+    /// `share-values`: Whether memtable and table share one copy of a long value that no log keeps.
     pub share_values: bool,
-    /// `tree-direct-io`: Whether flushes and compactions go past the page cache.
+    /// `tree-direct-io`: Whether flushes and compactions bypass the page cache.
     pub tree_direct_io: bool,
     /// `compaction-threads`: Threads of one large compaction; 0 means half of the cores, at most 4.
     pub compaction_threads: usize,
@@ -250,7 +250,7 @@ pub struct Options {
     pub cemetery_max_memory_bytes: u64,
     /// `collection-inline-max`: Longest collection in one record.
     pub collection_inline_max_bytes: u64,
-    /// `delete-persist-seconds`: Seconds until a deleted key is physically gone (rule N17); 0 means no limit.
+    /// `delete-persist-seconds`: Seconds until a deleted key is physically erased (rule N17); 0 means no limit.
     pub delete_persist_seconds: u32,
     /// `aof-buffer-limit`: Bytes of unwritten log at which writers wait (rule N14).
     pub aof_buffer_limit_bytes: u64,
@@ -336,7 +336,7 @@ fn path(bytes: &[u8]) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(bytes))
 }
 
-/// Bytes that may wait for a flush so that a burst of writes does not: `DISK_MEMTABLES_BYTES`, or an eighth of `machine_bytes`.
+/// Bytes that may be pending for flush, to absorb a burst of writes: `DISK_MEMTABLES_BYTES`, or an eighth of `machine_bytes`.
 fn burst_bytes(machine_bytes: u64) -> u64 {
     DISK_MEMTABLES_BYTES.min(machine_bytes / DISK_MEMTABLES_SHARE)
 }
@@ -478,8 +478,8 @@ impl Options {
         }
     }
 
-    /// Bytes of a memtable: `memtable-bytes`, but at most a thirty-second part of `maxmemory` when that
-    /// is set, and at least 1 MiB.
+    /// Size of a memtable in bytes: `memtable-bytes`, but at most 1/32 of `maxmemory` if that is set, and at least
+    /// 1 MiB.
     pub fn effective_memtable_bytes(&self) -> u64 {
         let bound = match self.maxmemory_bytes {
             0 => u64::MAX,
@@ -488,9 +488,9 @@ impl Options {
         self.memtable_bytes.min(bound).max(MEMTABLE_BYTES_MIN)
     }
 
-    /// Memtables with a log: `max-write-buffer-number`, or two. Where level 0 lies `on_disk` and memory is not
-    /// bounded, so many that a burst of writes does not wait for the disk: `DISK_MEMTABLES_BYTES`, or an eighth of
-    /// `machine_bytes`.
+    /// Number of memtables with a log: `max-write-buffer-number`, or two. If level 0 is stored `on_disk` and memory is
+    /// unbounded, the default is large enough to absorb a burst of writes without waiting for the disk:
+    /// `DISK_MEMTABLES_BYTES`, or an eighth of `machine_bytes`.
     pub fn effective_write_buffers(&self, on_disk: bool, machine_bytes: u64) -> usize {
         match self.max_write_buffer_number {
             0 if on_disk && self.maxmemory_bytes == 0 => {
@@ -502,8 +502,8 @@ impl Options {
         }
     }
 
-    /// Bytes of a log segment: `aof-segment-bytes`, or a quarter more than those of a memtable, which begins one and
-    /// whose records are a little longer there: else a second one would follow at once; files smaller than
+    /// Size of a log segment in bytes: `aof-segment-bytes`, or 5/4 of a memtable. A memtable begins a segment, and its
+    /// records are slightly longer in the log: with less, a second segment would follow at once. Segments below
     /// `AOF_SEGMENT_BYTES_MIN` would be switched more often than synced.
     pub fn effective_aof_segment_bytes(&self) -> u64 {
         let bytes = match self.aof_segment_bytes {
@@ -513,8 +513,8 @@ impl Options {
         bytes.max(AOF_SEGMENT_BYTES_MIN)
     }
 
-    /// Bytes that memtables may take on their device: `memtable-pool-bytes`, or `MEMTABLE_POOL_BYTES` and at
-    /// least so many memtables that a burst of writes does not wait for the tree's device.
+    /// Bytes that memtables may occupy on their device: `memtable-pool-bytes`, or `MEMTABLE_POOL_BYTES` and at least
+    /// enough memtables to absorb a burst of writes without waiting for the tree's device.
     pub fn effective_memtable_pool_bytes(&self) -> u64 {
         let memtable = self.effective_memtable_bytes();
         match self.memtable_pool_bytes {

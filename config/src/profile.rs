@@ -13,7 +13,7 @@ pub struct DeviceProfile {
     pub write_ns: u64,
     /// For each discontiguous run that a sync writes.
     pub position_ns: u64,
-    /// What a sync costs beside the data.
+    /// Fixed cost of a sync, in addition to the data.
     pub sync_ns: u64,
     /// Bandwidth of reads.
     pub read_bytes_per_s: u64,
@@ -25,21 +25,21 @@ pub struct DeviceProfile {
     pub cache_bytes: u64,
     /// Smallest transfer.
     pub unit_bytes: u64,
-    /// Every write goes to the medium.
+    /// Every write is sent to the medium.
     pub write_through: bool,
 }
 
-/// The profiles that come with the server; a test reads them.
+/// The built-in profiles; a test parses them.
 const BUILT_IN: &str = include_str!("../profiles.conf");
 
 /// Bounds of a number in a profile: none is 0 where one divides by it.
 const NUMBER_MAX: f64 = 1e12;
 
 impl DeviceProfile {
-    /// The profiles of a file: lines `profile NAME KEY VALUE ...`, all keys, and comments.
+    /// Parses the profiles of a file: lines `profile NAME KEY VALUE ...`, all keys, and comments.
     ///
     /// # Errors
-    /// A line that is not understood, with its number.
+    /// An invalid line, with its number.
     pub fn read_all(text: &str) -> Result<Vec<DeviceProfile>, String> {
         let mut profiles: Vec<DeviceProfile> = Vec::new();
         for (index, line) in text.lines().enumerate() {
@@ -54,7 +54,7 @@ impl DeviceProfile {
         Ok(profiles)
     }
 
-    /// The profiles that come with the server.
+    /// The built-in profiles.
     pub fn built_in() -> Vec<DeviceProfile> {
         Self::read_all(BUILT_IN).unwrap_or_default()
     }

@@ -1,9 +1,8 @@
-//! CONFIG REWRITE: the present values put into the file, comments and order kept.
+//! CONFIG REWRITE: writes the current values into the file; comments and order are kept.
 //!
-//! As in Redis, a line that sets a directive is replaced in place, lines a directive no longer
-//! needs are blanked, and directives without a line are appended when they are not at their
-//! default. Lines of included files are never touched, and a directive that was
-//! set there and is back at its default gets no line here, as in Redis.
+//! As in Redis, a line that sets a directive is replaced in place, lines that a directive no longer
+//! needs are blanked, and directives without a line are appended if they are not at their
+//! default. Lines of included files are never modified. As in Redis, a directive that was
 
 use std::collections::{HashMap, VecDeque};
 use std::fs;
@@ -23,9 +22,9 @@ const UNKNOWN: &[u8] = b"# ??? ";
 const KEPT: [&[u8]; 4] = [b"include", b"rename-command", b"loadmodule", b"sentinel"];
 
 impl Config {
-    /// Rewrites the configuration file: new content to a temporary file beside it, sync, rename,
-    /// sync of the directory, so that a crash leaves the old file or the new one. `users` are the
-    /// lines of all users (`user NAME rules...`) that replace the file's; `None` keeps the file's.
+    /// Rewrites the configuration file: writes a temporary file beside it, syncs, renames, and syncs the
+    /// directory, so that a crash leaves the old file or the new one. `users` are the lines of all
+    /// users (`user NAME rules...`) that replace the file's; `None` keeps the file's.
     pub fn rewrite(&self, users: Option<&[Vec<u8>]>) -> Result<(), RewriteError> {
         let path = self.path.as_deref().ok_or(RewriteError::NoFile)?;
         let rewrite = || {
@@ -99,7 +98,7 @@ impl Page {
         page
     }
 
-    /// Replaces the next line of this directive; appends when there is none and `force` says so.
+    /// Replaces the next line of this directive; if there is none, appends one if `force` is set.
     fn put(&mut self, name: &'static str, line: &[u8], force: bool) {
         if let Some(at) = self.by_name.get_mut(name).and_then(VecDeque::pop_front) {
             self.lines[at] = line.to_vec();
@@ -138,10 +137,10 @@ fn is_kept(name: &[u8]) -> bool {
         || table::DEPRECATED.iter().any(|known| same(known.as_bytes()))
 }
 
-/// Writes a file anew: to a temporary one beside it, synced and renamed, so that a crash leaves the old content or the new.
+/// Replaces a file through a synced and renamed temporary file, so that a crash leaves the old content or the new.
 ///
 /// # Errors
-/// What the system says; the old file is then there.
+/// The system's error; the old file is then unchanged.
 pub fn replace_file(path: &Path, content: &[u8]) -> std::io::Result<()> {
     // The file itself is replaced, not a symbolic link to it.
     let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());

@@ -8,7 +8,7 @@ use crate::options::Options;
 use crate::table;
 use crate::value::Value;
 
-/// Who changes the configuration, and when.
+/// Origin of a configuration change: the kind of connection and the phase of the server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SetBy {
     /// Whether the client's connection is local (for `enable-protected-configs local`).
@@ -28,8 +28,8 @@ pub struct SetDone {
 
 impl Config {
     /// Sets directives in the given order. On an error nothing has changed. The caller does this on a
-    /// copy, applies the changed ones (opens ports, resizes tables), and takes the copy when that went
-    /// well; otherwise it answers [`SetError::apply`].
+    /// copy, applies the changed directives (opens ports, resizes tables), and adopts the copy on success;
+    /// otherwise it returns [`SetError::apply`].
     pub fn set_many(&mut self, pairs: &[(&[u8], &[u8])], by: SetBy) -> Result<SetDone, SetError> {
         let rows = self.find_settable(pairs, by)?;
         let mut done = SetDone { changed: Vec::new(), without_effect: Vec::new() };
@@ -72,7 +72,7 @@ impl Config {
                 table::find_row(typed).ok_or_else(|| SetError::Unknown(typed.to_vec()))?;
             let name = row.name_like(typed);
             let allowed = self.options.enable_protected_configs.allows(by.local);
-            // Redis does not know our own directives: whoever sets all that CONFIG GET shows must not fail at them.
+            // Redis does not know our own directives: a client that sets everything CONFIG GET shows must not fail at them.
             let stays = row.is_own() && self.values[position].get_text(&row.kind) == text;
             let reason = match row.mutability {
                 Mutability::Immutable if !stays => "can't set immutable config",
@@ -171,7 +171,7 @@ mod tests {
             assert_eq!(set(&mut config, pairs), Err(failed(name, reason)));
             assert_eq!(config, before, "{pairs:?}");
         }
-        // Redis has no such directive, so whoever sets all that CONFIG GET shows may not fail at it.
+        // Redis has no such directive, so a client that sets everything CONFIG GET shows must not fail at it.
         let shown = String::from_utf8(before.text("worker-threads").unwrap()).unwrap();
         assert!(
             set(&mut before.clone(), &[("worker-threads", &shown)]).unwrap().changed.is_empty()

@@ -11,14 +11,14 @@ const RESERVED: [&str; 2] = [".moved", ".old"];
 /// One pair of `aof-route`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SizeRoute {
-    /// Records with an argument of so many bytes or more go there, unless the next route takes them.
+    /// Records with an argument of at least this many bytes use this route, unless the next route applies.
     pub least_bytes: u64,
     /// Name of the device.
     pub device: String,
 }
 
 impl SizeRoute {
-    /// Reads the words behind `aof-route`; an empty one means none.
+    /// Parses the words that follow `aof-route`; an empty list means none.
     ///
     /// # Errors
     /// The line's form, for the operator.

@@ -51,7 +51,7 @@ pub struct Events(u16);
 impl Events {
     /// Letters in Redis' canonical order; the bit is the position.
     const LETTERS: &'static [u8; 14] = b"g$lshzxetdnKEm";
-    /// What `A` stands for: the first ten letters.
+    /// The classes that `A` means: the first ten letters.
     const ALL: u16 = (1 << 10) - 1;
 
     /// Reads letters in any order; `None` for an unknown one.
@@ -77,8 +77,8 @@ impl Events {
         self.0 == 0 || !(self.contains(b'K') || self.contains(b'E'))
     }
 
-    /// CONFIG GET's text. Redis hides `n` behind `A`; `complete` shows it, so that a rewritten
-    /// file says the same as memory.
+    /// CONFIG GET's text. Redis abbreviates the classes to `A`, which hides `n`; `complete` spells out `n`, so that
+    /// a rewritten file preserves the value in memory.
     pub fn text(self, complete: bool) -> String {
         let all = self.0 & Self::ALL == Self::ALL;
         let mut text = String::from(if all { "A" } else { "" });
@@ -97,7 +97,7 @@ impl Events {
 pub enum Value {
     /// yes or no.
     Bool(bool),
-    /// What `auto` stood for when it was set, in bytes.
+    /// The number of bytes that `auto` meant when it was set.
     AutoBytes(u64),
     /// Integers, bytes, octal modes; a percentage is negative.
     Int(i128),
@@ -192,8 +192,8 @@ impl Value {
         }
     }
 
-    /// The values of the lines that set this in a configuration file, without the name. The flag
-    /// says whether the line must be written even if the file did not have one.
+    /// The values, without the name, of the lines that set this directive in a configuration file. The flag
+    /// tells whether the line must be written even if the file had none.
     pub(crate) fn file_texts(&self, kind: &Kind, default: &Value) -> Vec<(Vec<u8>, bool)> {
         let changed = self != default;
         match self {

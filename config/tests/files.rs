@@ -83,7 +83,7 @@ fn endless_include_is_refused() {
     let error = load(&dir.join("a.conf")).unwrap_err().to_string();
     assert!(error.contains("include is nested more than 16 deep"), "{error}");
 
-    // Twice the same file at every level would be two to the power of the depth.
+    // Including a file twice at every level would take two to the power of the depth.
     let leaf = dir.join("leaf.conf");
     fs::write(&leaf, "hz 5\n").unwrap();
     let line = format!("include {}\n", leaf.display());
@@ -98,7 +98,7 @@ fn rewrite_keeps_comments_order_and_mode() {
     let file = dir.join("a.conf");
     let old = "# head\nhz 10\n\n  # before\nslave-priority 100\nsave 900 1\nsave 300 10\n\n\
                frobnicate yes\nrename-command KEYS \"\"\nuser ann on\ntimeout 5\n# end\n";
-    // The unknown line would not load, so it comes after loading.
+    // The unknown line would prevent loading, so it is added afterwards.
     fs::write(&file, old.replace("frobnicate yes\n", "")).unwrap();
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
     let mut config = load(&file).unwrap();
@@ -172,7 +172,7 @@ fn rewrite_creates_a_file_that_was_deleted() {
     assert_eq!(text(&load(&file).unwrap(), "timeout"), "9");
 }
 
-/// What `auto` stands for may be another number at the next start.
+/// The meaning of `auto` may differ at the next start.
 #[test]
 fn an_automatic_bound_shows_as_bytes_and_is_rewritten_as_auto() {
     let file = directory("auto").join("a.conf");

@@ -1,8 +1,8 @@
-//! Random text: nothing panics or hangs, and what loads survives a rewrite unchanged.
+//! Random text: nothing panics or hangs, and every text that loads survives a rewrite unchanged.
 
 use sexton_config::{Arguments, Config, Invocation, SetBy, table};
 
-/// xorshift64*: the same inputs on every run.
+/// xorshift64*: deterministic inputs on every run.
 struct Random(u64);
 
 impl Random {
@@ -86,7 +86,7 @@ fn names() -> Vec<&'static str> {
     table::all().flat_map(|row| [Some(row.name), row.alias]).flatten().collect()
 }
 
-/// What a file means: all values and the lines kept for the server.
+/// The meaning of a file: all values and the lines kept for the server.
 fn meaning(config: &Config) -> impl PartialEq + std::fmt::Debug {
     let words = |lines: &[sexton_config::ExtraLine]| -> Vec<_> {
         lines.iter().map(|line| line.words.clone()).collect()

@@ -1,1 +1,1 @@
-"""Shared parts of the studies: resumable cells, devices and their stand-ins, load, charts."""
+"""Shared parts of the studies: resumable cells, devices and their emulation, load, charts."""

@@ -1,4 +1,4 @@
-"""A resumable CSV file: one line a cell, cells that were measured are not measured again; and the time they may take."""
+"""A resumable CSV file with one line per cell: measured cells are not measured again. Also tracks the time they may take."""
 
 import csv
 import io
@@ -27,14 +27,14 @@ FAILURES = (RuntimeError, ReplyError, OSError, subprocess.SubprocessError, Value
 
 
 class Absent(Exception):
-    """Why a cell cannot be had."""
+    """Why a cell cannot be measured."""
 
 
 class Cells:
     """Rows by key. `key` and `values` name the columns; `status`, `build` and `measured_at` follow them.
 
-    A cell that could not be had keeps its line, and is tried again: whatever was missing may be there now. On which
-    stack it was tried does not matter then."""
+    A cell that could not be measured keeps its line, and is retried: what was missing may be available now. The
+    stack on which it was tried is then irrelevant."""
 
     def __init__(self, path, key, values, build):
         self.path, self.key, self.build = path, tuple(key), build
@@ -49,8 +49,8 @@ class Cells:
                     self._take(row)
 
     def _take(self, row):
-        """A line of the file. Half a line, left by a killed run, has not all columns; a file without `status` is of a
-        build that wrote nothing but what it had measured."""
+        """Parses a line of the file. A partial line, left by a killed run, lacks columns; a file without `status` was written by
+        a build that recorded only what it had measured."""
         if None in row.values():
             return
         if row.setdefault("status", OK) == OK:
@@ -82,8 +82,8 @@ class Cells:
         return self.rows.get(self._key_of(row))
 
     def add(self, *rows):
-        """Writes measured cells, or such as could not be had: then `status` is the reason. The lines are written
-        together, and take the place of earlier ones of their keys."""
+        """Writes cells that were measured or could not be measured; in the second case `status` is the reason. The lines are
+        written together, and replace earlier lines with their keys."""
         lines = []
         for row in rows:
             row = {**row, "build": self.build, "measured_at": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
@@ -107,7 +107,7 @@ class Cells:
 
 
 class Job(NamedTuple):
-    """Something to measure: its key, a function that adds its lines and tells of them, and how long it takes."""
+    """Something to measure: its key, a function that adds its lines and reports them, and its estimated duration."""
 
     key: dict
     run: Callable[[], str]
@@ -123,10 +123,10 @@ def minutes(seconds):
 
 
 class Progress:
-    """What is done of the cells, the time that the rest will take, and whether there is so much.
+    """Progress: the finished cells, the time that the rest will take, and whether it fits into the budget.
 
-    `estimates_s` are those of the cells still to be measured, in their order; `budget_s` is what they may take
-    together, None for as long as it takes."""
+    `estimates_s` are those of the remaining cells, in order; `budget_s` is the limit for all of them, None for
+    no limit."""
 
     def __init__(self, estimates_s, budget_s=None):
         self.estimates_s = list(estimates_s)
@@ -140,7 +140,7 @@ class Progress:
         return time.monotonic() - self.begun
 
     def factor(self):
-        """How much longer than estimated cells take on this machine."""
+        """Ratio of measured to estimated time of cells on this machine."""
         return self.spent_s() / self.expected_s if self.expected_s >= TELLING_S else 1.0
 
     def left_s(self):
@@ -148,13 +148,13 @@ class Progress:
         return left_s if self.budget_s is None else min(left_s, max(0.0, self.budget_s - self.spent_s()))
 
     def fits(self):
-        """Whether the next cell ends within the budget, as far as its estimate tells. The first one always does."""
+        """Whether the next cell fits into the budget by its estimate. The first one always does."""
         if self.budget_s is None or self.done == 0 < self.budget_s:
             return True
         return self.spent_s() + self.estimates_s[self.done] * self.factor() <= self.budget_s
 
     def step(self, text):
-        """One cell is over."""
+        """Records that one cell is finished."""
         self.expected_s += self.estimates_s[self.done]
         self.done += 1
         left = f"{minutes(self.left_s())} left"
@@ -167,7 +167,7 @@ class Progress:
 
 
 def add_arguments(parser, default_minutes):
-    """The options that every study has."""
+    """Adds the options common to all studies."""
     parser.add_argument(
         "--minutes",
         type=float,
@@ -183,7 +183,7 @@ def budget_s(args):
 
 
 def tell_plan(jobs, cells, budget):
-    """Prints what is to be done and the time it takes by estimate; answers the jobs that have no line yet."""
+    """Prints the planned work and its estimated time; returns the jobs that have no line yet."""
     todo = [job for job in jobs if not cells.measured(job.key)]
     parts = {}
     for job in todo:
@@ -203,8 +203,8 @@ def tell_plan(jobs, cells, budget):
 
 
 def measure(cells, jobs, budget=None):
-    """Measures what has no line yet and answers the exit code. A failure is a line, not the end; what does not fit into
-    the budget of seconds is marked; Ctrl-C ends the run and keeps what is there."""
+    """Measures what has no line yet and returns the exit code. A failure is recorded as a line and does not end the run; jobs
+    beyond the budget of seconds are marked; Ctrl-C ends the run and keeps the results so far."""
     todo = tell_plan(jobs, cells, budget)
     progress = Progress([job.estimate_s for job in todo], budget)
     try:

@@ -1,4 +1,4 @@
-"""Charts as SVG text: lines with error bars, and grouped bars. What is emulated or small is written into the plot."""
+"""Charts as SVG text: lines with error bars, and grouped bars. Emulated or small measurements are labelled in the plot."""
 
 import math
 from html import escape

@@ -1,4 +1,4 @@
-"""Drives one server under one load, and watches it: stalls, snapshots, memory."""
+"""Drives one server under one load, and monitors it: stalls, snapshots, memory."""
 
 import json
 import os
@@ -28,7 +28,7 @@ def generate(
     keys=100_000_000,
     first=None,
 ):
-    """Runs command_load; its figures as a dictionary."""
+    """Runs command_load; returns its figures as a dictionary."""
     line = [
         COMMAND_LOAD,
         port,
@@ -50,7 +50,7 @@ def generate(
 
 
 def written_bytes(pid):
-    """Bytes that a process, and its children that have ended, have sent towards devices; None where that is not told."""
+    """Bytes that a process and its ended children have sent to devices; None if the system does not tell."""
     try:
         with open(f"/proc/{pid}/io", encoding="ascii") as file:
             return next(int(line.split()[1]) for line in file if line.startswith("write_bytes:"))
@@ -129,7 +129,7 @@ class Watch(threading.Thread):
 
 
 def private_bytes(pid):
-    """Memory that a process shares with nobody."""
+    """Private memory of a process."""
     total = 0
     try:
         with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
@@ -142,8 +142,8 @@ def private_bytes(pid):
 
 
 class Saving(threading.Thread):
-    """BGSAVE when a quarter of the keys is there (or of the time is over); `stop` waits for it. Once: one that is begun
-    some time after another has ended is more work for the server that was faster."""
+    """BGSAVE when a quarter of the keys is loaded (or of the time is over); `stop` waits for it. Only once: a save started
+    after a fixed pause would mean more work for the faster server."""
 
     SHARE = 0.25
 
@@ -167,7 +167,7 @@ class Saving(threading.Thread):
             connection.close()
 
     def wait_for_share(self, connection):
-        """Until so many of the keys are there, or the load has gone on for so much of its time."""
+        """Waits until `share` of the keys is loaded, or the load has run for that share of its time."""
         late = time.monotonic() + self.seconds * self.SHARE
         while (
             connection.cmd("DBSIZE") < self.keys * self.SHARE and time.monotonic() < late and not self._ended.wait(0.05)
@@ -202,7 +202,7 @@ def sync(server, appendfsync):
 
 
 def field(info, name):
-    """A number of INFO, whatever stands before its name; None when the server has none."""
+    """A number of INFO, ignoring any prefix of its name; None if the server has none."""
     for key, value in info.items():
         if key == name or key.endswith("_" + name):
             try:

@@ -1,4 +1,4 @@
-"""What a study ran on: machine, versions, command line."""
+"""The environment of a study: machine, versions, command line."""
 
 import json
 import os
@@ -40,7 +40,7 @@ def build():
 
 
 def available_bytes():
-    """Memory that programs can have."""
+    """Memory available to programs."""
     return int(_first(r"^MemAvailable:\s+(\d+)", Path("/proc/meminfo").read_text())) * 1024
 
 
@@ -49,7 +49,7 @@ def version_of(binary):
 
 
 def programs(kinds):
-    """(kind, path) of the servers that are here. Ours has to be; the rows of the others say what is missing."""
+    """(kind, path) of the available servers. Ours is required; rows of missing servers say what is missing."""
     found = []
     for kind in kinds:
         try:
@@ -81,8 +81,8 @@ def describe(programs=()):
 
 
 def record(directory, programs=()):
-    """Writes machine.json into a study's directory; returns what it says. `sittings` are the command lines of all runs
-    whose lines the directory holds."""
+    """Writes machine.json into a study's directory; returns its content. `sittings` are the command lines of all runs
+    whose lines are in the directory."""
     facts = describe(programs)
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / "machine.json"

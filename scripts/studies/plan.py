@@ -1,4 +1,4 @@
-"""Which cells the study of devices measures, in which order, with how many requests, and how long each takes."""
+"""The plan of the device study: its cells, their order, their numbers of requests, and their durations."""
 
 import itertools
 
@@ -40,21 +40,21 @@ CELL_S, SAVE_S, STACK_S = 1.0, 1.0, 3.0
 
 
 def off_modes(server, mode, value_bytes):
-    """What a mode is held against, the first of them that was measured: no persistence on the same path."""
+    """The baseline of a mode, the first of them that was measured: no persistence on the same path."""
     copies = server == "sexton" and mode in COPYING_MODES and value_bytes >= SHARED_BYTES
     return ("none-copied", "none") if copies else ("none",)
 
 
 def exists(server, mode, value_bytes):
-    """Whether a server has a mode, as one that differs from others."""
+    """Whether a server has a mode that differs from its other modes."""
     if mode == "none-copied" and value_bytes < SHARED_BYTES:
         return False
     return mode not in ("none-copied", "wbl") or server == "sexton"
 
 
 class Plan:
-    """The cells. All of the default come once, then again, repetition by repetition, so that a run that is stopped has
-    whole ones; in a repetition device by device, and servers on the same device and size one after the other."""
+    """The cells. All default cells are measured once, then again, repetition by repetition, so that a stopped run has
+    complete repetitions; in a repetition device by device, and servers on one device and size one after the other."""
 
     def __init__(self, args):
         self.args = args
@@ -66,7 +66,7 @@ class Plan:
 
     @staticmethod
     def placements(device, server, mode, elsewhere):
-        """Tables on the device of the log, and on another: two rows, where that can matter."""
+        """Tables on the device of the log, and on another: two rows, where this can matter."""
         if server == "sexton" and device in elsewhere and mode in ("none", "none-copied", "everysec", "always"):
             return ("same", "other")
         return ("same",)
@@ -91,7 +91,7 @@ class Plan:
             yield self.cell(part="rewrite", device=device, server=server, mode="everysec", value_bytes=size)
 
     def route(self, sizes):
-        """Small values on a fast log device and large ones on a slow one (aof-route), beside each device alone."""
+        """Small values on a fast log device and large ones on a slow one (aof-route), compared with each device alone."""
         if "sexton" in self.args.servers:
             for size, device in itertools.product(sizes, ("hdd", "nvme", "hdd+nvme")):
                 yield self.cell(
@@ -168,7 +168,7 @@ class Plan:
 
 
 def requests_of(args, cell, memory_bytes):
-    """(N, note): a million keys, 1.5 GB or a tenth of the free memory at most."""
+    """(N, note): at most a million keys, 1.5 GB, or a tenth of the free memory."""
     if args.quick:
         return N_MIN, "small run"
     bytes_max, note = BYTES_MAX, ""
@@ -179,7 +179,7 @@ def requests_of(args, cell, memory_bytes):
 
 
 def estimate_s(args, cell, memory_bytes):
-    """Seconds that a cell takes, from the server's start to its end; a guess within a third, made of figures above."""
+    """Seconds that a cell takes, from the server's start to its end; an estimate within a third, based on earlier measurements."""
     requests, _ = requests_of(args, cell, memory_bytes)
     appendfsync, snapshots = MODES[cell["mode"]]
     bytes_each = (cell["value_bytes"] + COMMAND_BYTES) * (10 if cell["command"] == "mset" else 1)

@@ -1,4 +1,4 @@
-"""Our C programs that drive RocksDB's library: what db_bench has no benchmark for."""
+"""Our C programs that use the RocksDB library for workloads that db_bench lacks."""
 
 import shutil
 import subprocess
@@ -10,7 +10,7 @@ from studies.cells import Absent
 
 
 def build(name, directory):
-    """Compiles scripts/NAME.c into a directory, with jemalloc; its path. Absent without librocksdb or a C compiler."""
+    """Compiles scripts/NAME.c into a directory, with jemalloc; returns its path. Raises Absent without librocksdb or a C compiler."""
     libraries = sorted(Path("/usr/lib").glob("*/librocksdb.so*"))
     compiler = shutil.which("cc")
     if not libraries or not compiler:

@@ -1,4 +1,4 @@
-"""Reads what a study left, for the report."""
+"""Reads the results of a study, for the report."""
 
 import collections
 import csv
@@ -30,11 +30,11 @@ class Rows:
         return [row for row in self.rows if fits(row, wanted)]
 
     def absent_where(self, **wanted):
-        """Cells with these values that could not be had, or were not run."""
+        """Cells with these values that could not be measured, or were not run."""
         return [row for row in self.absent if fits(row, wanted)]
 
     def values(self, column, **wanted):
-        """What is wanted, of the order in the file."""
+        """The distinct values of a column, in the order of the file."""
         return list(dict.fromkeys(row[column] for row in self.where(**wanted)))
 
     def middle(self, column, **wanted):
@@ -43,16 +43,16 @@ class Rows:
         return (statistics.median(found), min(found), max(found)) if found else None
 
     def off(self, column, mode, **key):
-        """The same of what a mode is held against."""
+        """Like `middle`, but for the baseline of a mode."""
         found = (self.middle(column, **key, mode=off) for off in off_modes(key["server"], mode, key["value_bytes"]))
         return next((off for off in found if off), None)
 
     def builds(self):
-        """How many rows each build has made, most first."""
+        """The number of rows per build, largest first."""
         return collections.Counter(row["build"] for row in self.rows if row.get("build")).most_common()
 
     def note(self):
-        """What a figure of these rows has to say about them."""
+        """The note for a figure of these rows."""
         kinds = set()
         for row in self.rows:
             if row.get("emulated") == "yes":
@@ -67,7 +67,7 @@ class Rows:
         return "; ".join(sorted(kinds))
 
     def absences(self):
-        """Reason -> how many cells could not be had for it."""
+        """Reason -> number of cells that could not be measured for it."""
         reasons = {}
         for row in self.absent:
             reasons[row["status"]] = reasons.get(row["status"], 0) + 1

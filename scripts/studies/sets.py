@@ -1,5 +1,5 @@
-"""SET through the server: memtables in persistent memory, a log on the same device with each write synced, and no
-persistence at all. Servers pinned, loaded and measured as in bench_redis.py."""
+"""SET through the server: memtables in persistent memory, a log on the same device that syncs each write, and no
+persistence at all. Servers are pinned, loaded and measured as in bench_redis.py."""
 
 import argparse
 import contextlib
@@ -33,7 +33,7 @@ def ways(value_bytes):
 
 @contextlib.contextmanager
 def memory_with_huge_pages(directory):
-    """A tmpfs with pages of 2 MiB, as a DAX mapping has them, below `directory`; where that cannot be mounted, `directory`.
+    """A tmpfs with 2 MiB pages, as in a DAX mapping, below `directory`; `directory` itself if it cannot be mounted.
     Yields the path, and whether the pages are huge."""
     point = directory / "huge"
     point.mkdir()
@@ -59,7 +59,7 @@ class Sets:
         self.args, self.work, self.pmem = args, work, pmem
 
     def options(self, way, value_bytes):
-        """Directives of a way. Tables lie in memory for all three; what is durable by itself lies on the device."""
+        """Directives of a way. Tables are in memory for all three; data that is durable by itself is on the device."""
         directory = self.pmem / f"{way}-{value_bytes}"
         directory.mkdir()
         declared = self.work / f"device-{way}-{value_bytes}.conf"

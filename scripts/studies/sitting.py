@@ -1,9 +1,9 @@
-"""One sitting of a study: what it has left behind is cleared away, also after kill -9.
+"""One sitting of a study, with cleanup of everything it leaves behind, also after kill -9.
 
 Every process of a study carries the name of its sitting in the environment, and every directory, image and mount
-point carries it in its path. A janitor, a process of its own session, waits for the end of the study at a pipe and ends
-what still runs, unmounts, detaches and deletes what is left under that name. Where the janitor was killed, too, the next
-study finds the same names and does it.
+point carries it in its path. A janitor, a process in its own session, waits at a pipe for the end of the study. It then
+ends what still runs, and unmounts, detaches and deletes what is left under that name. If the janitor was killed too,
+the next study finds these names and cleans up.
 """
 
 import ctypes
@@ -26,8 +26,8 @@ GONE_SECONDS_MAX, UNMOUNT_SECONDS_MAX = 20, 10
 
 
 def _began(pid):
-    """When a process began, in clock ticks since boot: with its number, a name that no other process gets. None when
-    it is gone."""
+    """Start time of a process, in clock ticks since boot: together with its number, a unique name. None if it
+    has ended."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     except OSError:
@@ -41,7 +41,7 @@ def token():
 
 
 def prefix():
-    """What names of this sitting's directories and images begin with."""
+    """Prefix of the names of this sitting's directories and images."""
     return f"{PREFIX}{token()}-"
 
 
@@ -52,19 +52,19 @@ def is_alive(name):
 
 
 def fast_directory():
-    """Files of a stack that has no device of its own: memory where there is some."""
+    """Directory for the files of a stack without a device of its own: in memory if possible."""
     shm = Path("/dev/shm")
     return shm if shm.is_dir() and os.access(shm, os.W_OK) else Path(tempfile.gettempdir())
 
 
 def roots(more=()):
-    """Directories that names of a sitting may lie in."""
+    """Directories in which names of a sitting may be found."""
     return list(dict.fromkeys(str(root) for root in (tempfile.gettempdir(), fast_directory(), *more) if root))
 
 
 class Sitting:
-    """`with Sitting(results, directories):` around all that a study does. `results` is where its lines go, which one run
-    at a time may do; `directories` are those of the user that it puts files into."""
+    """`with Sitting(results, directories):` encloses everything that a study does. Only one run at a time may write its lines to
+    `results`; `directories` are the user's directories that it puts files into."""
 
     def __init__(self, results, directories=()):
         self.results = Path(results)
@@ -118,7 +118,7 @@ def processes(name=None):
 
 
 def stale(directories):
-    """Names of sittings that have left something, and whose study is gone."""
+    """Names of sittings that have left something, and whose study has ended."""
     found = {name for _, _, name in processes()}
     for root in directories:
         try:
@@ -168,12 +168,12 @@ def kill(name, fits):
 
 
 def end_with_parent():
-    """For a child before its program begins: SIGTERM when its parent ends, however that ends."""
+    """Runs in a child before its program starts: SIGTERM when its parent ends, in whatever way."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def end_benches():
-    """Ends the programs of this sitting: one that is stuck fails, and the study goes on with the next cell."""
+    """Ends the programs of this sitting: a stuck program fails, and the study continues with the next cell."""
     kill(token(), lambda command: True)
 
 
@@ -196,7 +196,7 @@ def loops(mark):
 
 
 def unmount(point):
-    """Unmounts as soon as nobody is in there; in the end in any case."""
+    """Unmounts once the file system is not in use, and finally by force."""
     deadline = time.monotonic() + UNMOUNT_SECONDS_MAX
     while time.monotonic() < deadline:
         quietly("umount", point)

@@ -1,8 +1,8 @@
-"""Where a study's files lie: a real device, a block device with a timing model, or an in-process profile.
+"""Where a study's files are stored: a real device, a block device with a timing model, or an in-process profile.
 
 In this order of preference, for each device of the grid:
 
-  directory   the user named one with --device: nothing is emulated
+  directory   named by the user with --device: nothing is emulated
   block       a timing model (devmodel.c) under ext4: nbdkit, nbdfuse, a loop device. Every server runs on it
               unmodified. nvram and pmem are memory: ext4 on a loop device in tmpfs, without any model
   profile     Sexton's own emulation (config/profiles.conf) around files in tmpfs; no other server has it
@@ -50,7 +50,7 @@ PROBE_SYNCS, PROBE_BYTES = 20, 64 << 20
 
 
 class NotHere(Exception):
-    """Why a stack cannot be had on this machine."""
+    """Why a stack is not available on this machine."""
 
 
 def profile_figures(name):
@@ -70,7 +70,7 @@ def run(*command, check=True):
 
 
 def missing_for_block(device):
-    """One line that says what block-level emulation lacks here; None when nothing is."""
+    """One line that names what block-level emulation lacks here; None if nothing is missing."""
     if os.geteuid() != 0:
         return "block-level emulation needs root"
     if not Path("/dev/loop-control").exists():
@@ -91,7 +91,7 @@ ROUTE_BYTES = 512
 
 
 class Stack:
-    """A place for one device. `with` brings it up and takes it down, also after a failure."""
+    """A place for one device. `with` sets it up and takes it down, also after a failure."""
 
     name = ""
     emulated = True
@@ -124,7 +124,7 @@ class Stack:
         self.down()
 
     def places(self):
-        """Directories that a cell leaves files in, beside that of the data."""
+        """Directories that a cell leaves files in, besides that of the data."""
         return [self.directory / "device", self.directory / "log"]
 
     def declaration(self, name):

@@ -4,9 +4,9 @@
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// jemalloc reads its settings through a symbol of this name. Few arenas, and unused pages go back
+/// jemalloc reads its settings through a symbol of this name. There are few arenas, and unused pages are returned
 /// to the system after a second, without waiting for a next allocation: `maxmemory` bounds the
-/// resident set, so memory that nobody uses must not stay in it.
+/// resident set, so unused memory must not stay in it.
 // SAFETY: the symbol is jemalloc's `const char *malloc_conf`: a thin pointer to a text that ends
 // with a zero byte and lives for ever.
 #[used]

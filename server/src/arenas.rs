@@ -1,4 +1,4 @@
-//! When memory that was given back to the allocator goes on to the system.
+//! When memory that was freed to the allocator is returned to the system.
 #![allow(unsafe_code)]
 
 use tikv_jemalloc_ctl::raw;
@@ -6,8 +6,8 @@ use tikv_jemalloc_ctl::raw;
 /// A `maxmemory` below this many bytes is a small bound.
 const SMALL_BOUND_BYTES: u64 = 512 << 20;
 
-/// Under a small bound a free stretch of this many bytes goes back to the system at once. What large values leave would
-/// otherwise stay for a second, and a few of them are a good part of the bound.
+/// Under a small bound a free extent of at least this many bytes is returned to the system at once. Extents freed by large
+/// values would otherwise be kept for a second, and a few of them are a considerable part of the bound.
 const SMALL_STRETCH_BYTES: usize = 1 << 20;
 
 /// Otherwise jemalloc's own default: fresh pages are dear.
@@ -17,11 +17,11 @@ const STRETCH_BYTES: usize = 8 << 20;
 const DECAY_OF_ALL: &[u8] = b"arena.4096.decay\0";
 const PURGE_OF_ALL: &[u8] = b"arena.4096.purge\0";
 
-/// Gives back what is free, by the size of the bound of memory (0: none). To be called often: new arenas hear of it at
-/// the next call, and under a small bound each call gives back the pages whose time is up.
+/// Returns free memory to the system, depending on the memory bound (0: none). To be called often: new arenas are configured
+/// at the next call, and under a small bound each call returns the pages whose decay time has passed.
 ///
-/// jemalloc gives nothing back at once while threads of its own do it in the background, which is cheaper for everybody
-/// else. So it has these threads only where there is room for a second's garbage.
+/// jemalloc returns nothing at once while its background threads do this work, which is cheaper for all other threads. So it has
+/// these threads only if there is room for a second's garbage.
 pub fn give_back(bound_bytes: u64) {
     let is_small = bound_bytes != 0 && bound_bytes < SMALL_BOUND_BYTES;
     let stretch_bytes = if is_small { SMALL_STRETCH_BYTES } else { STRETCH_BYTES };
@@ -39,7 +39,7 @@ pub fn give_back(bound_bytes: u64) {
     }
     for arena in 0..arenas as usize {
         place[1] = arena;
-        // One that nobody has used yet answers an error.
+        // An unused arena returns an error.
         // SAFETY: jemalloc describes it as a `size_t`.
         let _ = unsafe { raw::write_mib(&place, stretch_bytes) };
     }
@@ -53,7 +53,7 @@ pub fn give_back_everything() {
     call(PURGE_OF_ALL);
 }
 
-/// Runs what stands behind a name that takes and answers nothing.
+/// Calls the mallctl of a name that has neither input nor output.
 fn call(name: &[u8]) {
     debug_assert_eq!(name.last(), Some(&0));
     let nothing = std::ptr::null_mut();
@@ -70,7 +70,7 @@ mod tests {
     /// Bytes of a stretch that is taken, touched and given back, above what a small bound tolerates.
     const FREED_BYTES: usize = 6 << 20;
 
-    /// Pages that nobody uses and that the process has still, in the arena of this number.
+    /// Unused pages that the process still holds in the arena of this number.
     fn unused_pages(arena: u32) -> usize {
         tikv_jemalloc_ctl::epoch::advance().unwrap();
         // SAFETY: jemalloc describes it as a `size_t`.

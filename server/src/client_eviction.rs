@@ -10,11 +10,11 @@ use std::sync::atomic::Ordering;
 /// The task of a connection and its socket, in bytes.
 pub const TASK_BYTES: usize = 512;
 
-/// What an idle connection holds, in bytes.
+/// Memory of an idle connection, in bytes.
 const IDLE_BYTES: usize = size_of::<Session>() + size_of::<Client>() + TASK_BYTES;
 
-/// Closes the connections that hold most while all of them together hold as much as `maxmemory-clients` says, or more than
-/// their share of `maxmemory` beside what each has when it is idle.
+/// Closes the largest connections while all of them together use as much as `maxmemory-clients` allows, or more than
+/// their share of `maxmemory` in addition to their idle size.
 pub fn evict_clients(server: &Server) {
     let memory = &server.client_memory;
     let held = memory.bytes() as u64;
@@ -29,7 +29,7 @@ pub fn evict_clients(server: &Server) {
         return;
     }
     let mut all = server.sessions.all();
-    // Summed up anew: a connection that has closed since it was counted must not be paid for by all others.
+    // Summed up again: a connection closed since the count must not be compensated by all others.
     let mut left: u64 = all.iter().map(|other| noted_bytes(other)).sum();
     all.retain(|other| {
         !other.no_evict.load(Ordering::Relaxed) && !other.takes_copy.load(Ordering::Relaxed)

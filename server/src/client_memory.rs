@@ -1,36 +1,36 @@
-//! What connections hold together, and how much of `maxmemory` they may have.
+//! Memory of all connections, and the part of `maxmemory` that they may use.
 //!
-//! Requests that arrive, queued commands, replies that wait, names that are watched or listened to: each is a
-//! share of the bound, so that no client, and no number of them, takes what data and store need.
+//! Incoming requests, queued commands, pending replies, watched and subscribed names: each is limited to a share
+//! of the bound, so that clients, however many, cannot take the memory that data and store need.
 
 use crate::server::Server;
 use crate::session::Session;
 use sexton_engine::KEY_MAX_BYTES;
 
-/// One request, one transaction that gathers, the names of one connection: one part of `maxmemory` of this many. The
-/// store holds what a request brings several times over while it is written: in the request, the log's buffer, the
-/// memtable, the DRAM table, and the block of a table.
+/// Share of `maxmemory` (one part in this many) for one request, one queued transaction, or the names of one connection. While
+/// a request is written, the store holds its data several times: in the request, the log's buffer, the memtable, the DRAM
+/// table, and the block of a table.
 const REQUEST_SHARE: u64 = 32;
 
 /// All connections together: one part of this many.
 const CLIENTS_SHARE: u64 = 8;
 
-/// The same while keys are evicted, which make room for connections as they do in Redis.
+/// Like [`CLIENTS_SHARE`], but while eviction is on: keys are evicted to make room for connections, as in Redis.
 const CLIENTS_SHARE_EVICTING: u64 = 4;
 
 /// And at least so much then: what a few dozen ordinary requests in flight take.
 const CLIENTS_MIN_EVICTING_BYTES: u64 = 16 << 20;
 
-/// What is remembered of the caches of clients: one part of this many.
+/// Share of the tracking table: one part of this many.
 const TRACKING_SHARE: u64 = 64;
 
 /// One reply: one part of this many.
 const REPLY_SHARE: u64 = 8;
 
-/// What one command needs for a moment: one part of this many.
+/// Share of one command's temporary memory: one part of this many.
 const TRANSIENT_SHARE: u64 = 4;
 
-/// However small the bound, so much is allowed: a request of a few hundred kilobytes is nothing unusual.
+/// Minimum for any bound: requests of a few hundred kilobytes are common.
 const LEAST_BYTES: u64 = 256 << 10;
 
 /// A share of the bound, or no limit where there is no bound.
@@ -41,17 +41,17 @@ fn share(server: &Server, parts: u64) -> u64 {
     }
 }
 
-/// Most bytes of one request, of the value it makes, of the commands that MULTI queues, and of the names that a
-/// connection watches and listens to.
+/// Maximum size of one request, of the value it creates, of the commands that MULTI queues, and of the names that a
+/// connection watches and subscribes to.
 #[must_use]
 pub fn request_max_bytes(server: &Server) -> u64 {
     share(server, REQUEST_SHARE)
 }
 
-/// What a request of a batch may take, as the memory bound has it when the batch begins.
+/// The memory limits of a batch's requests, according to the memory bound when the batch begins.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestBounds {
-    /// Most bytes of a request whose size nobody has to ask about: no key and no value of it is too long.
+    /// Maximum size of a request that needs no size check: no key and no value of it is too long.
     pub unasked_max_bytes: u64,
     /// Most bytes of its reply.
     pub reply_max_bytes: u64,
@@ -83,13 +83,13 @@ pub fn reply_max_bytes(server: &Server) -> u64 {
     share(server, REPLY_SHARE)
 }
 
-/// Bytes behind which nothing more is written of one reply: memory does not allow it, or the connection is closed for it.
+/// Maximum size in bytes of one reply: memory does not allow more, or the connection is closed for it.
 #[must_use]
 pub fn written_max_bytes(server: &Server, session: &Session) -> u64 {
     reply_max_bytes(server).min(server.output_limit_of(session).closing_bytes())
 }
 
-/// Most bytes of the values that one request may bring into memory from a device, unless it is a single value.
+/// Maximum size of the values that one request may load into memory from a device, unless it is a single value.
 #[must_use]
 pub fn load_max_bytes(server: &Server) -> u64 {
     share(server, REPLY_SHARE)
@@ -101,7 +101,7 @@ pub fn transient_max_bytes(server: &Server) -> u64 {
     share(server, TRANSIENT_SHARE)
 }
 
-/// Most bytes of all connections together, beside what they have when they are idle.
+/// Maximum memory of all connections together, in addition to their idle size.
 pub(crate) fn clients_max_bytes(server: &Server) -> u64 {
     if server.engine.evicts_keys() {
         share(server, CLIENTS_SHARE_EVICTING).max(CLIENTS_MIN_EVICTING_BYTES)

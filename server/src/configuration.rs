@@ -16,14 +16,14 @@ use sexton_engine::{MemoryBound, SyncPolicy, UndoFull, VALUE_MAX_BYTES};
 use sexton_persistence::aof::{LogClock, log_clock};
 use std::sync::atomic::Ordering;
 
-/// Makes the configuration that the server was started with the live one, and effective.
+/// Installs the server's initial configuration as the live one, and applies it.
 ///
 /// # Errors
 /// A directive whose value cannot be used.
 pub fn start(server: &Server, config: Config) -> Result<(), String> {
     for (name, _) in config.get(&[b"*"]) {
         let name = String::from_utf8_lossy(&name);
-        // The store was opened with its policy, users have been read, and what the system allows is looked at later.
+        // The store was opened with its policy, users have been read, and the system's limits are checked later.
         let is_in_force =
             matches!(&*name, "appendonly" | "appendfsync" | "logfile" | "loglevel" | "requirepass");
         if !is_in_force && name != "maxclients" {
@@ -58,12 +58,12 @@ pub fn memory_bound(options: &Options) -> MemoryBound {
     }
 }
 
-/// The smallest bound, in bytes, that the resident set stays within 1.2 times of. Threads, buffers of flushes and merges,
-/// what the allocator keeps and the program itself take some 38 MB of a server that is written to, measured with values
+/// The smallest bound, in bytes, of which the resident set stays within 1.2 times. Threads, buffers of flushes and merges,
+/// the allocator's reserves and the program itself take about 38 MB of a server under writes, measured with values
 /// of 256 bytes and 1 KB.
 const RESIDENT_MIN_BYTES: u64 = 40 << 20;
 
-/// What is to be said of a bound that is too small to be one of the resident set.
+/// The warning for a bound that is too small for the resident set.
 fn small_bound_remark(bound_bytes: u64) -> Option<String> {
     (1..RESIDENT_MIN_BYTES).contains(&bound_bytes).then(|| {
         format!(
@@ -73,12 +73,12 @@ fn small_bound_remark(bound_bytes: u64) -> Option<String> {
     })
 }
 
-/// Makes a directive of `config` effective in the running server: the one place where CONFIG SET acts. It may run
-/// under latches, inside of a transaction, and takes none but for `appendonly` and `appendfsync`:
+/// Applies a directive of `config` to the running server: the one place where CONFIG SET takes effect. It may run
+/// under latches, inside a transaction, and takes no latches except for `appendonly` and `appendfsync`:
 /// [`Engine::settle_memory`](sexton_engine::Engine::settle_memory) must follow.
 ///
 /// # Errors
-/// Why the value cannot be used, as Redis says it.
+/// Why the value cannot be used, in Redis' words.
 pub fn apply(server: &Server, config: &Config, name: &str) -> Result<(), String> {
     let settings = &server.settings;
     let text = &*config.text(name).unwrap_or_default();
@@ -268,8 +268,8 @@ fn configure_tls(server: &Server, options: &Options) -> Result<(), String> {
     })
 }
 
-/// Reads certificates and keys again: who comes from now on meets them, whoever is there stays. When something is wrong with
-/// them, those that there are serve on.
+/// Reloads certificates and keys. They apply to new connections; existing connections are kept. If the new files are
+/// invalid, the current ones stay in use.
 pub fn reload_tls(server: &Server) {
     let options = server.config.options();
     let Some(listening) = server.listening.get().filter(|_| options.tls.port != 0) else { return };

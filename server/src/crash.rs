@@ -1,11 +1,11 @@
-//! What the log hears of a panic and of a crash.
+//! Reports panics and crashes to the log.
 //!
-//! A panic is reported with its thread, message and stack, and goes on as it would. A crash (SIGSEGV, SIGBUS,
-//! SIGFPE, SIGILL, SIGABRT) is reported between two lines that say so, then the signal takes its course, so that
-//! a core is written where the system wants one. The report has two parts. The first needs nothing of a sound
-//! process: it formats into an array and calls `write`. The second allocates and takes locks, for the stack with
-//! the names of functions, which a signal handler must not: it may hang where the crash was in the allocator, so
-//! an alarm ends the process after a few seconds, with what was written by then.
+//! A panic is reported with its thread, message and stack, and then proceeds as usual. A crash (SIGSEGV, SIGBUS,
+//! SIGFPE, SIGILL, SIGABRT) is reported between two marker lines. Then the signal takes its default effect, so that
+//! a core is written if the system is set up for it. The report has two parts. The first is async-signal-safe:
+//! it formats into an array and calls `write`. The second allocates and takes locks to print the stack with
+//! function names, which a signal handler must not do: it may hang if the crash was in the allocator. An alarm
+//! therefore ends the process after a few seconds, with what was written by then.
 #![allow(unsafe_code)]
 
 use crate::log;
@@ -30,10 +30,10 @@ const ALARM_S: libc::c_uint = 10;
 /// An access so near to the stack's pointer, in bytes, has left the stack.
 const GUARD_BYTES: usize = 1 << 16;
 
-/// Process and user who sent the signal, 32 bits each: it is raised once more before the report.
+/// Process and user that sent the signal, 32 bits each. The signal is raised once more before the report.
 static SENDER: AtomicU64 = AtomicU64::new(0);
 
-/// Panics go to the log from now on, each with its thread, message and stack.
+/// From now on panics are logged, each with its thread, message and stack.
 pub fn log_panics() {
     std::panic::set_hook(Box::new(|panic| {
         let thread = std::thread::current();
@@ -70,14 +70,14 @@ fn handle(signal: libc::c_int, handler: libc::sighandler_t, flags: libc::c_int) 
     unsafe { libc::sigaction(signal, &raw const action, null_mut()) };
 }
 
-/// Reads from an address where nothing is: for `DEBUG SEGFAULT`, which tests what this module writes.
+/// Reads from an unmapped address: for `DEBUG SEGFAULT`, which tests this module's report.
 pub fn fault() {
     // SAFETY: none; that is what it is for. The kernel answers with SIGSEGV.
     unsafe { std::ptr::read_volatile(16 as *const u8) };
 }
 
-/// Runs on the alternate stack, which has room for little: goes on in [`report`] on the thread's own stack, or
-/// says that there is none left.
+/// Runs on the alternate stack, which is small: continues in [`report`] on the thread's own stack, or reports that this
+/// stack is exhausted.
 extern "C" fn first_look(
     signal: libc::c_int,
     info: *mut libc::siginfo_t,
@@ -100,13 +100,13 @@ extern "C" fn first_look(
         // SAFETY: the fields are there for a signal that was sent.
         let (pid, uid) = unsafe { ((*info).si_pid(), (*info).si_uid()) };
         SENDER.store(u64::from(pid.cast_unsigned()) << 32 | u64::from(uid), Ordering::Relaxed);
-        // Nothing will fault again: it was sent. It is blocked until this returns, and comes then.
+        // Nothing will fault again: the signal was sent. It is blocked until this returns, and is delivered then.
         // SAFETY: no pointers.
         unsafe { libc::raise(signal) };
     }
 }
 
-/// Runs on the stack of the thread that has crashed, so that the trace shows how it came there.
+/// Runs on the crashed thread's stack, so that the trace shows the path to the crash.
 extern "C" fn report(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     static RUNS: AtomicBool = AtomicBool::new(false);
     if RUNS.swap(true, Ordering::AcqRel) {
@@ -146,7 +146,7 @@ extern "C" fn report(signal: libc::c_int, info: *mut libc::siginfo_t, context: *
     die_of(signal);
 }
 
-/// What the system says of the process.
+/// The system's description of the process.
 fn process_state() -> String {
     let mut text = String::from("\n------ PROCESS ------\n");
     if let Ok(status) = std::fs::read_to_string("/proc/self/status") {
@@ -180,14 +180,14 @@ fn end_report(text: &Fixed) {
     );
 }
 
-/// The signal takes its course when the handler returns: a core where there is one, and the status that a supervisor looks at.
+/// Lets the signal take its default effect when the handler returns: a core dump if enabled, and the status for a supervisor.
 fn die_of(signal: libc::c_int) {
     handle(signal, libc::SIG_DFL, 0);
     // SAFETY: no pointers.
     unsafe { libc::raise(signal) };
 }
 
-/// Where the thread was, and its stack's pointer; zeros where that is not known.
+/// The instruction and stack pointers of the thread; zeros if unknown.
 fn registers(context: *mut libc::c_void) -> (usize, usize) {
     let context: *const libc::ucontext_t = context.cast();
     if context.is_null() {

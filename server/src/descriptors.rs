@@ -6,7 +6,7 @@ use std::io;
 /// Descriptors the server keeps for itself.
 const RESERVED_DESCRIPTORS: u64 = 128;
 
-/// How many clients of `wanted` the limit of open files allows, which is raised as far as possible.
+/// The number of clients, up to `wanted`, that the limit of open files allows, which is raised as far as possible.
 ///
 /// # Errors
 /// The limit cannot be read.
@@ -15,7 +15,7 @@ pub fn clients_possible(wanted: u64) -> io::Result<u64> {
     Ok(allowed.saturating_sub(RESERVED_DESCRIPTORS).min(wanted))
 }
 
-/// Raises the soft limit to `wanted` where the hard limit allows, and returns what holds now.
+/// Raises the soft limit to `wanted` if the hard limit allows it, and returns the effective limit.
 ///
 /// # Errors
 /// The limit cannot be read.

@@ -1,4 +1,4 @@
-//! Digests of bytes: SHA-1 for DEBUG DIGEST and the names of scripts, SHA-256 for passwords as ACL keeps them.
+//! Digests of bytes: SHA-1 for DEBUG DIGEST and script names, SHA-256 for ACL passwords.
 
 use sha1::Sha1;
 use sha2::{Digest, Sha256};

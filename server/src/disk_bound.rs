@@ -1,14 +1,14 @@
-//! `disk-max-bytes`: how much tables, log and old versions may take on the devices. Commands that need room are refused
-//! above it, as they are above `maxmemory`; reads and deletes go on, and what deletes give back makes room again.
+//! `disk-max-bytes`: the maximum size of tables, log and old versions on the devices. Above it, commands that need room are
+//! refused, as they are above `maxmemory`. Reads and deletes continue, and the space that deletes release can be used again.
 //!
-//! The bound is one on what clients add. What the server does by itself (replay, expiry, flushes, merges, BGREWRITEAOF) is
-//! never refused: without it nothing would become smaller.
+//! The bound limits what clients add. The server's own work (replay, expiry, flushes, merges, BGREWRITEAOF) is never
+//! refused: without it nothing would shrink.
 
 use crate::log;
 use sexton_engine::Engine;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// What a request is answered that the bound does not allow.
+/// The error for a request that the bound does not allow.
 pub(crate) const DISK_FULL: &str =
     "OOM command not allowed when files take more than 'disk-max-bytes'.";
 
@@ -24,7 +24,7 @@ pub struct DiskBound {
 }
 
 impl DiskBound {
-    /// Sets the bound, in bytes; 0 for none. It holds from the next [`Self::note`] on.
+    /// Sets the bound, in bytes; 0 for none. It is effective from the next [`Self::note`] on.
     pub(crate) fn set_max(&self, max_bytes: u64) {
         self.max_bytes.store(max_bytes, Ordering::Relaxed);
     }
@@ -45,19 +45,19 @@ impl DiskBound {
         self.is_reached.load(Ordering::Relaxed)
     }
 
-    /// Looks at what the engine's files take.
+    /// Checks the size of the engine's files.
     pub(crate) fn look(&self, engine: &Engine) {
         self.note(engine.file_bytes());
         engine.note_short_of_room(self.is_reached());
     }
 
-    /// The files take so many bytes now. A change is told to the operator once.
+    /// Records the current size of the files. A change of state is logged once.
     fn note(&self, used_bytes: u64) {
         self.used_bytes.store(used_bytes, Ordering::Relaxed);
         let (max_bytes, was) = (self.max_bytes(), self.is_reached());
         let least = if was { max_bytes - max_bytes / MARGIN_PARTS } else { max_bytes };
         let is_reached = max_bytes != 0 && used_bytes >= least;
-        // The clock and CONFIG SET may look at once.
+        // The periodic check and CONFIG SET may run at once.
         if self.is_reached.swap(is_reached, Ordering::Relaxed) == is_reached {
             return;
         }

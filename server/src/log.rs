@@ -44,14 +44,14 @@ impl Level {
 
 static THRESHOLD: AtomicU8 = AtomicU8::new(Level::Notice as u8);
 static TARGET: Mutex<Option<LogFile>> = Mutex::new(None);
-/// Locked behind [`TARGET`].
+/// Locked after [`TARGET`].
 static LOSS: Mutex<Loss> = Mutex::new(Loss { lines: 0, is_cut: false });
-/// Descriptor of what lines go to, for who may take no lock.
+/// Descriptor of the log's output, for code that may not take a lock.
 static DESCRIPTOR: AtomicI32 = AtomicI32::new(libc::STDOUT_FILENO);
 
-/// A file that lines go to.
+/// A file that the log is written to.
 struct LogFile {
-    /// As it was configured, from the root: the server's directory may change.
+    /// The configured path, made absolute: the server's directory may change.
     path: PathBuf,
     file: File,
     /// Device and inode, by which it is known again.
@@ -66,14 +66,14 @@ impl LogFile {
         Ok(Self { path, file, identity: (found.dev(), found.ino()) })
     }
 
-    /// Whether its path leads elsewhere by now: somebody has moved or removed it.
+    /// Whether its path no longer refers to it: the file was moved or removed.
     fn is_away(&self) -> bool {
         !std::fs::metadata(&self.path)
             .is_ok_and(|found| (found.dev(), found.ino()) == self.identity)
     }
 }
 
-/// Makes `target` what lines go to.
+/// Replaces `target`, the file that the log is written to.
 fn put(target: &mut Option<LogFile>, new: Option<LogFile>) {
     let descriptor = new.as_ref().map_or(libc::STDOUT_FILENO, |new| new.file.as_raw_fd());
     DESCRIPTOR.store(descriptor, Ordering::Release);
@@ -91,10 +91,10 @@ pub fn shows(level: Level) -> bool {
     level as u8 >= THRESHOLD.load(Ordering::Relaxed)
 }
 
-/// Lines go to the end of this file from now on; to standard output for an empty path.
+/// From now on appends lines to this file, or writes them to standard output for an empty path.
 ///
 /// # Errors
-/// The file cannot be opened. Lines go on where they went.
+/// The file cannot be opened. The previous target remains in use.
 pub fn set_file(path: &Path) -> io::Result<()> {
     let new = match path.as_os_str().is_empty() {
         true => None,
@@ -104,7 +104,7 @@ pub fn set_file(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Opens the file anew by its path (SIGHUP): whoever has moved it gets the old one for himself.
+/// Reopens the file by its path (SIGHUP): a file that was moved away is no longer written.
 pub fn reopen() {
     let mut target = TARGET.lock();
     let Some(path) = target.as_ref().map(|file| file.path.clone()) else { return };
@@ -117,14 +117,14 @@ pub fn reopen() {
     }
 }
 
-/// Whether lines go to a file.
+/// Whether the log is written to a file.
 #[must_use]
 pub fn is_file() -> bool {
     TARGET.lock().is_some()
 }
 
-/// Lines that are not in the log, since nobody reads the pipe that it is, or the device is full. The log says how
-/// many when it is written again.
+/// Lines lost because the log is a pipe that nobody reads, or its device is full. The log reports their number
+/// once it can be written again.
 #[derive(Debug, Default)]
 struct Loss {
     lines: u64,
@@ -133,7 +133,7 @@ struct Loss {
 }
 
 impl Loss {
-    /// Writes a line, and before it how many are missing. Does not wait: what cannot be written at once is lost.
+    /// Writes a line, preceded by the number of lost lines. Does not block: a line that cannot be written at once is lost.
     fn put(&mut self, descriptor: RawFd, level: Level, message: &str) {
         if self.lines > 0 {
             let lines = self.lines;
@@ -201,13 +201,13 @@ pub fn warning(message: &str) {
     line(Level::Warning, message);
 }
 
-/// Writes bytes to where lines go, without a lock or an allocation: for the handler of a crash.
+/// Writes bytes to the log's target without a lock or an allocation: for the crash handler.
 pub fn write_raw(bytes: &[u8]) {
     write_at_once(DESCRIPTOR.load(Ordering::Acquire), bytes);
 }
 
-/// Writes as much as goes without waiting, and answers how much that was. The pipe of a reader that has stopped would
-/// hold up every thread that has something to tell.
+/// Writes as much as possible without blocking, and returns how much that was. Otherwise a pipe whose reader has stopped
+/// would block every thread that logs.
 fn write_at_once(descriptor: RawFd, bytes: &[u8]) -> usize {
     let mut written = 0;
     while written < bytes.len() {
@@ -216,7 +216,7 @@ fn write_at_once(descriptor: RawFd, bytes: &[u8]) -> usize {
         if unsafe { libc::poll(&raw mut asked, 1, 0) } != 1 {
             break;
         }
-        // A pipe that is ready takes so many bytes without waiting.
+        // A pipe that is ready accepts this many bytes without blocking.
         let piece = &bytes[written..bytes.len().min(written + libc::PIPE_BUF)];
         // SAFETY: the bytes are ours, and `write` may be called in a signal handler.
         let count = unsafe { libc::write(descriptor, piece.as_ptr().cast(), piece.len()) };

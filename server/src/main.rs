@@ -35,7 +35,7 @@ fn main() -> ExitCode {
         Err(text) => {
             log::warning(&text);
             if log::is_file() {
-                // Whoever starts the server by hand looks here, not into the file.
+                // An operator who starts the server by hand looks here, not into the file.
                 eprintln!("{text}");
             }
             ExitCode::FAILURE

@@ -1,6 +1,6 @@
 //! Numbers as Redis reads and writes them.
 
-/// A signed 64-bit integer in its one canonical form: no `+`, no leading zeros, no blanks
+/// A signed 64-bit integer in canonical form: no `+`, no leading zeros, no blanks
 /// (Redis' `string2ll`).
 #[must_use]
 pub fn parse_i64(text: &[u8]) -> Option<i64> {

@@ -1,4 +1,4 @@
-//! `oom-score-adj`: how gladly the kernel kills this process when memory runs out.
+//! `oom-score-adj`: how likely the kernel is to kill this process when memory runs out.
 
 use crate::log;
 use crate::number::parse_i64;
@@ -13,18 +13,18 @@ const SCORES: std::ops::RangeInclusive<i64> = -1000..=1000;
 /// What CONFIG SET answers, as in Redis.
 const FAILED: &str = "Failed to apply new oom_score_adj configuration, check server logs.";
 
-/// The score of the process before it was changed, to come back to; `None` while it is as it was.
+/// The original score of the process, to be restored; `None` while it is unchanged.
 #[derive(Debug, Default)]
 pub struct OomScore {
     before: Mutex<Option<i64>>,
 }
 
 impl OomScore {
-    /// Makes the score what `oom-score-adj` and the first of `oom-score-adj-values` say. The others are those of
-    /// replicas and of forked children, of which there are none.
+    /// Sets the score according to `oom-score-adj` and the first of `oom-score-adj-values`. The other values are those of
+    /// replicas and of forked children, which do not exist.
     ///
     /// # Errors
-    /// Redis' text; the log says why.
+    /// Redis' text; the log has the reason.
     pub fn apply(&self, mode: &[u8], values: &[u8]) -> Result<(), String> {
         self.apply_in(Path::new(FILE), mode, values)
     }

@@ -1,4 +1,4 @@
-//! The process as its surroundings see it: in the background or not, its pid file, its supervisor.
+//! The process as its environment sees it: daemonization, pid file, supervisor.
 #![allow(unsafe_code)]
 
 use crate::log;
@@ -8,15 +8,15 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::{Path, PathBuf};
 
-/// Where the process number goes without `pidfile` when the server is in the background, as in Redis.
+/// The default PID file for a server in the background, as in Redis.
 const PID_FILE_DEFAULT: &str = "/var/run/redis.pid";
 
-/// Goes to the background: a child goes on in a session of its own, with standard streams that lead nowhere;
-/// the process that was started ends at once with status 0, as redis-server does. Nothing but the calling
-/// thread survives, so there must be no other yet.
+/// Moves to the background: a child continues in its own session, with standard streams redirected to /dev/null. The
+/// original process ends at once with status 0, as redis-server does. Only the calling thread survives, so there must
+/// be no other yet.
 ///
 /// # Errors
-/// What the system says. Nothing has changed then.
+/// The system's error. Nothing has changed then.
 pub fn daemonize() -> io::Result<()> {
     // SAFETY: only one thread runs, so the child inherits no lock that somebody else holds.
     match unsafe { libc::fork() } {
@@ -39,7 +39,7 @@ pub fn daemonize() -> io::Result<()> {
     Ok(())
 }
 
-/// What starts the server, and hears when it is ready.
+/// The supervisor that starts the server, and is notified when it is ready.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Supervisor {
     /// Nobody.
@@ -51,7 +51,7 @@ pub enum Supervisor {
 }
 
 impl Supervisor {
-    /// What `supervised` and the environment say. `env` looks a variable up.
+    /// Determined by `supervised` and the environment. `env` looks up a variable.
     pub fn find(supervised: Supervised, env: impl Fn(&str) -> Option<PathBuf>) -> Self {
         let upstart = || env("UPSTART_JOB").map(|_| Self::Upstart);
         let systemd = || env("NOTIFY_SOCKET").map(Self::Systemd);
@@ -72,7 +72,7 @@ impl Supervisor {
         })
     }
 
-    /// Whether somebody supervises: then `daemonize` is ignored, as in Redis.
+    /// Whether there is a supervisor: `daemonize` is then ignored, as in Redis.
     #[must_use]
     pub fn is_any(&self) -> bool {
         *self != Self::Nobody
@@ -123,8 +123,8 @@ impl Supervisor {
     }
 }
 
-/// How often systemd wants to hear that the process lives, if at all: half of what `WATCHDOG_USEC` says, unless that is meant for
-/// another process. `env` looks a variable up.
+/// Interval of systemd watchdog notifications, if requested: half of `WATCHDOG_USEC`, unless that is meant for
+/// another process. `env` looks up a variable.
 #[must_use]
 pub fn watchdog_every(env: impl Fn(&str) -> Option<String>) -> Option<std::time::Duration> {
     let is_ours = env("WATCHDOG_PID").is_none_or(|pid| pid == std::process::id().to_string());
@@ -132,12 +132,12 @@ pub fn watchdog_every(env: impl Fn(&str) -> Option<String>) -> Option<std::time:
     (is_ours && us > 0).then(|| std::time::Duration::from_micros(us.div_ceil(2)))
 }
 
-/// The file with the process number; removed when this goes.
+/// The PID file; removed when this is dropped.
 #[derive(Debug)]
 pub struct PidFile(Option<PathBuf>);
 
 impl PidFile {
-    /// Writes it where `pidfile` says, and for a server in the background in any case.
+    /// Writes it to `pidfile`; for a server in the background also without this directive.
     #[must_use]
     pub fn write(pid_file: Option<&Path>, in_background: bool) -> Self {
         let default = in_background.then_some(Path::new(PID_FILE_DEFAULT));
@@ -154,7 +154,7 @@ impl PidFile {
 impl Drop for PidFile {
     fn drop(&mut self) {
         if let Some(path) = &self.0 {
-            // Somebody may have removed it already.
+            // It may have been removed already.
             let _ = std::fs::remove_file(path);
         }
     }

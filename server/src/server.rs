@@ -39,7 +39,7 @@ pub struct Server {
     pub auth: Auth,
     /// All connections.
     pub sessions: Sessions,
-    /// What the connections hold.
+    /// The memory of the connections.
     pub client_memory: ClientMemory,
     /// What the server remembers for its operators.
     pub observe: Observe,
@@ -53,7 +53,7 @@ pub struct Server {
     pub backup: Backup,
     /// Copies of the data that are being sent.
     pub copies: Copies,
-    /// Where the files lie; set by `boot`.
+    /// The locations of the files; set by `boot`.
     pub devices: OnceLock<Arc<PlacedStorage>>,
     /// Bases of the log (BGREWRITEAOF).
     pub rewriting: Rewriting,
@@ -71,11 +71,11 @@ pub struct Server {
     pub functions: Functions,
     /// The scripts that take long.
     pub running_scripts: RunningScripts,
-    /// What others hear of changes and messages.
+    /// Notifications of changes and messages.
     pub events: Events,
     /// Clients that wait for keys to have something.
     pub blocking: Waiters,
-    /// Settings that are looked at for every batch or connection.
+    /// Settings that are read for every batch or connection.
     pub settings: Settings,
     /// `maxmemory-policy`.
     pub eviction: Eviction,
@@ -131,7 +131,7 @@ impl Server {
         self.engine.over_bound(self.client_memory.bytes())
     }
 
-    /// Who holds what of the process's memory.
+    /// Breakdown of the process's memory by owner.
     #[must_use]
     pub fn holders(&self) -> Holders {
         Holders::now(&self.engine, &self.observe, self.client_memory.bytes() as u64)
@@ -202,7 +202,7 @@ impl Default for Settings {
 }
 
 impl Server {
-    /// The limits of unread output that hold for the session.
+    /// The limits of unread output of the session.
     pub(crate) fn output_limit_of(&self, session: &Session) -> &OutputLimit {
         if session.takes_copy.load(Ordering::Relaxed) {
             &self.copies.output_limit
@@ -234,7 +234,7 @@ impl Server {
         self.store_id.get().cloned().unwrap_or_default()
     }
 
-    /// Names the history of this store towards replicas: the same over restarts, so that who has had its copy is known.
+    /// The ID of this store's history for replicas. It survives restarts, so a replica that has had its copy is recognized.
     #[must_use]
     pub fn replication_id(&self) -> String {
         match self.store_id.get() {
@@ -274,12 +274,12 @@ impl Counters {
         self.misses.fetch_add(misses, Ordering::Relaxed);
     }
 
-    /// Keys were deleted because their time had come.
+    /// Keys were deleted because they had expired.
     pub fn count_expired(&self, keys: u64) {
         self.expired_keys.fetch_add(keys, Ordering::Relaxed);
     }
 
-    /// Fields of hashes were removed because their time had come.
+    /// Fields of hashes were removed because they had expired.
     pub fn count_expired_fields(&self, fields: u64) {
         self.expired_fields.fetch_add(fields, Ordering::Relaxed);
     }
@@ -312,13 +312,13 @@ impl Counters {
         self.misses.load(Ordering::Relaxed)
     }
 
-    /// Keys deleted because their time had come.
+    /// Keys deleted because they had expired.
     #[must_use]
     pub fn expired_keys(&self) -> u64 {
         self.expired_keys.load(Ordering::Relaxed)
     }
 
-    /// Fields removed because their time had come.
+    /// Fields removed because they had expired.
     #[must_use]
     pub fn expired_fields(&self) -> u64 {
         self.expired_fields.load(Ordering::Relaxed)

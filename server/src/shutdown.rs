@@ -1,4 +1,4 @@
-//! The request to stop, from SHUTDOWN or from a signal, and who waits for it.
+//! The request to stop, from SHUTDOWN or from a signal, and the waiters for its outcome.
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;

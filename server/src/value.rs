@@ -1,7 +1,7 @@
-//! How a typed value is told apart on the engine: the five bits of `Meta::flags`.
+//! The type of a value as the engine stores it: the five bits of `Meta::flags`.
 //!
-//! Bits 0 to 3 hold the type (strings and hashes have two numbers), bit 4 says that a string was edited in place. This is the only place
-//! that knows these bits.
+//! Bits 0 to 3 hold the type (strings and hashes have two numbers each). Bit 4 says that a string was edited in place. Only
+//! this file knows these bits.
 
 pub mod thresholds;
 
@@ -11,7 +11,7 @@ const EMBSTR_MAX_BYTES: usize = 44;
 const TYPE_MASK: u8 = 0b0_1111;
 
 /// Set on strings that were written by APPEND, SETRANGE or a bit command: OBJECT ENCODING answers
-/// `raw` for them whatever they hold, as in Redis.
+/// `raw` for them regardless of their content, as in Redis.
 pub const RAW_STRING: u8 = 0b1_0000;
 
 /// Flags of a plain string.
@@ -28,7 +28,7 @@ pub const EXPIRING_HASH: u8 = sexton_engine::Meta::DUE_ELEMENTS;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ValueType {
-    /// A byte string; the root record holds it.
+    /// A byte string, stored in the root record.
     String = 0,
     /// A list.
     List = 1,

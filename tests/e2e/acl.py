@@ -1,7 +1,7 @@
-"""python3 -m acl [--server sexton] [--rules N] [--seed S]: users and their rights beside redis-server 7.0.15.
+"""python3 -m acl [--server sexton] [--rules N] [--seed S]: users and their rights, compared with redis-server 7.0.15.
 
-Rules and commands are made at random and sent to both servers; replies must be equal byte by byte. Then what becomes of
-connections whose user changes or goes, what is shown of secrets, and users in files.
+Random rules and commands are sent to both servers; replies must be equal byte by byte. Further tests cover the
+connections of users that are changed or deleted, the redaction of secrets, and users in files.
 """
 
 import argparse
@@ -28,7 +28,7 @@ DIGESTS = [hashlib.sha256(word.encode()).hexdigest() for word in PASSWORDS]
 
 
 class Grammar:
-    """Makes rules and commands at random, out of the commands that both servers have."""
+    """Makes random rules and commands, using the commands that both servers have."""
 
     def __init__(self, rng, names):
         self.rng, self.names = rng, names
@@ -69,7 +69,7 @@ class Grammar:
         ])()  # fmt: skip
 
     def request(self):
-        """A command that a user may be refused."""
+        """A command that may be refused to a user."""
         pick, word = self.pick, lambda: self.pick(WORDS)  # noqa: E731
         return pick([
             lambda: ["GET", word()], lambda: ["SET", word(), "v"], lambda: ["SET", word(), "v", "GET"],
@@ -120,7 +120,7 @@ OURS = re.compile(rb" [+-](?:sexton\.[^ )]*|waitaof|client\|no-touch|client\|set
 
 
 def sorted_rules(text):
-    """Rules with single commands in order: in Redis that follows a hash table."""
+    """Rules with single commands sorted: their order in Redis follows a hash table."""
     text = OURS.sub(b"", text)
 
     def ordered(match):
@@ -129,8 +129,8 @@ def sorted_rules(text):
 
 
 def comparable(words, node):
-    """A reply without what differs from run to run: ages, connections, the order of single commands; and without the
-    fields that ACL LOG has got in Redis 7.2."""
+    """A reply without the parts that differ from run to run: ages, connections, the order of single commands; and without the
+    fields that Redis 7.2 added to ACL LOG."""
     name = [word.lower() for word in words[:2]]
     if name == ["acl", "log"] and node.items:
         entries = []
@@ -154,7 +154,7 @@ def flat(node):
 
 
 def differing(got, expected):
-    """Both from a little before the first difference on."""
+    """Both replies, from shortly before the first difference on."""
     got, expected = (part if isinstance(part, (bytes, str)) else repr(part) for part in (got, expected))
     at = next((i for i, (a, b) in enumerate(zip(got, expected)) if a != b), min(len(got), len(expected)))
     return got[max(at - 100, 0) : at + 200], expected[max(at - 100, 0) : at + 200]
@@ -244,7 +244,7 @@ def end_of(connection):
 
 
 def connections(steps, ours, theirs):
-    """What becomes of connections whose user changes or goes."""
+    """Connections whose user is changed or deleted."""
     seen = []
     for server in (ours, theirs):
         admin, got = server.connect(), []
@@ -339,7 +339,7 @@ def secrets(steps, server):
 
 
 def start(kind, directory, text, *more):
-    """Starts a server with this configuration file; None when it does not start, and what it said."""
+    """Starts a server with this configuration file; None and its output if it does not start."""
     file = Path(directory) / "server.conf"
     file.write_bytes(text)
     server = Server(kind, {}, directory=directory)

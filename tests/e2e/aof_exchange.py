@@ -1,14 +1,14 @@
-"""python3 -m aof_exchange [--server sexton] [--writes N]: what a Redis makes of our append only files.
+"""python3 -m aof_exchange [--server sexton] [--writes N]: append only files exchanged with Redis.
 
-Before BGREWRITEAOF, once log was retired, redis-server 7.0 and valkey-server 9.1 refuse the directory.
-After it redis-check-aof passes, both start on it, and hold equal data (DEBUG DIGEST, DBSIZE of every
-database, PEXPIRETIME of every key that has one), with writes of before, during and after the rewrite.
-When the log behind the base has grown too far the base is renewed, or, with
+Before BGREWRITEAOF, once log segments were retired, redis-server 7.0 and valkey-server 9.1 refuse the directory.
+Afterwards redis-check-aof passes, both start on it, and hold equal data (DEBUG DIGEST, DBSIZE of every
+database, PEXPIRETIME of every key that has one), with writes from before, during and after the rewrite.
+When the log behind the base has grown too large, the base is renewed, or, with
 `auto-aof-rewrite-percentage 0`, given up: then the directory is refused again. All of this with time
 annotations in the log.
 
-And the way back: what a redis-server that was started on the directory has written is never lost
-silently. The start is refused until it is imported, or given up with sexton-check.
+In the other direction, writes of a redis-server that was started on the directory are never lost
+silently: our start is refused until they are imported, or given up with sexton-check.
 """
 
 import argparse
@@ -154,7 +154,7 @@ def rewrite(steps, server, name, load=None):
 
 
 def start_refused(server):
-    """What a server says that must not start; None when it does."""
+    """The output of a server that must not start; None if it does."""
     try:
         server.start(timeout_s=20)
     except RuntimeError:

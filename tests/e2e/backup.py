@@ -1,4 +1,4 @@
-"""python3 -m backup: BACKUP START, SEAL, LIST, ABORT, CLEANUP under load, and what a copy of each state holds."""
+"""python3 -m backup: BACKUP START, SEAL, LIST, ABORT, CLEANUP under load, and the content of a copy in each state."""
 
 import argparse
 import shutil
@@ -33,7 +33,7 @@ def refused(connection, *words):
 
 
 def opened(steps, name, directory):
-    """A copy of the directory is whole; its digest and the keys of one writer."""
+    """Opens a copy of the directory, which must be complete; returns its digest and the keys of one writer."""
     home = Path(tempfile.mkdtemp(prefix="sexton-test-backup-"))
     try:
         shutil.copytree(directory, home, dirs_exist_ok=True)

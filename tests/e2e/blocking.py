@@ -1,6 +1,6 @@
 """Clients that wait for lists, sorted sets and streams: order, undoing, transactions, scripts, timeouts, kill -9.
 
-python3 -m blocking [--against redis]: `--against` runs the same expectations against redis-server, which must meet them too.
+python3 -m blocking [--against redis]: `--against` runs these expectations against redis-server, which must meet them too.
 """
 
 import argparse
@@ -52,7 +52,7 @@ NOTHING = b"*-1\r\n"
 
 
 def order(steps, server, other):
-    """The one who came first is served first, whatever it names beside the key."""
+    """The client that waited first is served first, whatever else it waits for."""
     first = Waiting(server, "BLPOP", "a", "q", "0")
     until_blocked(other, 1)
     second = Waiting(server, "BRPOP", "q", "0")
@@ -92,7 +92,7 @@ def sorted_sets(steps, server, other):
 
 
 def streams(steps, server, other):
-    """All readers hear of an entry, one consumer of a group gets it; a group or stream that goes ends the wait."""
+    """All readers receive an entry, but only one consumer of a group; deleting a group or stream ends the wait."""
     entry = b"*1\r\n*2\r\n$1\r\ns\r\n*1\r\n*2\r\n$3\r\n%s\r\n" + array(b"f", b"v")
     readers = [Waiting(server, "XREAD", "BLOCK", "0", "STREAMS", "s", "$") for _ in range(2)]
     until_blocked(other, 2)
@@ -128,7 +128,7 @@ def streams(steps, server, other):
 
 
 def transactions(steps, server, other):
-    """What a transaction leaves is what counts."""
+    """Waiters see only the final state of a transaction."""
     waiting = Waiting(server, "BLPOP", "q", "0")
     until_blocked(other, 1)
     for words in (["MULTI"], ["LPUSH", "q", "gone"], ["DEL", "q"], ["LPUSH", "q", "a"], ["LPUSH", "q", "b"], ["LLEN", "q"]):
@@ -152,7 +152,7 @@ def transactions(steps, server, other):
 
 
 def arrivals(steps, server, other):
-    """Keys that come into being by other commands than pushes."""
+    """Keys that are created by commands other than pushes."""
     other.cmd("RPUSH", "src", "1", "2")
     for words in (["RENAME", "src", "q"], ["COPY", "keep", "q"], ["SORT", "keep", "STORE", "q"], ["RESTORE", "q", "0", None]):
         other.cmd("DEL", "keep")
@@ -180,7 +180,7 @@ def arrivals(steps, server, other):
 
 
 def moves(steps, server, other):
-    """BLMOVE wakes and moves by itself; what it brings serves others in turn."""
+    """BLMOVE wakes and moves by itself; the element it moves serves further waiters."""
     last = Waiting(server, "BLPOP", "end", "0")
     until_blocked(other, 1)
     mover = Waiting(server, "BLMOVE", "begin", "end", "LEFT", "RIGHT", "0")
@@ -241,7 +241,7 @@ def endings(steps, server, other):
 
 
 def crowd(steps, server, other, clients=8, pushes=20_000):
-    """Nothing is lost and nothing comes twice while everybody is at it."""
+    """Under full concurrency no element is lost or delivered twice."""
     got, lock = [], threading.Lock()
 
     def work():
@@ -269,7 +269,7 @@ def crowd(steps, server, other, clients=8, pushes=20_000):
 
 
 def killed(steps, server):
-    """What was answered stays taken, and what was pushed for nobody is there."""
+    """After kill -9, delivered elements stay removed, and elements pushed without a waiter are present."""
     other = server.connect()
     waiting = Waiting(server, "BLPOP", "k", "0")
     until_blocked(other, 1)

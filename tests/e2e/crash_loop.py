@@ -1,13 +1,13 @@
 """python3 -m crash_loop --policy always|everysec|wbl [--rounds 100] [--server sexton] [--option name=value]
 
-kill -9 under load, restart, compare with what was acknowledged, again and again on one data
-directory. Each connection owns its keys and its commands are deterministic, so the state a
-connection may be found in is a prefix of what it sent:
+Repeatedly kills the server (-9) under load, restarts it and compares its data with the acknowledged commands, on one data
+directory. Each connection owns its keys and its commands are deterministic, so the valid states of a
+connection are prefixes of the commands it sent:
 
-* `always`: a prefix that holds every acknowledged command;
-* `everysec`: one that lacks at most the last seconds before the kill (printed; --max-loss-s);
-* `wbl`: as `always`, with the memtables in emulated persistent memory (files on tmpfs, which outlive the
-  process and not the machine). Some restarts go over to a log with `always`, or back.
+* `always`: a prefix that contains every acknowledged command;
+* `everysec`: a prefix that lacks at most the last seconds before the kill (printed; --max-loss-s);
+* `wbl`: as `always`, with the memtables in emulated persistent memory (files on tmpfs, which survive the
+  process but not the machine). Some restarts switch to a log with `always`, or back.
 
 Transactions of all connections increment one key, `g:seq`; its recovered value G must be the number
 of transactions found, and exactly those that were answered with a number <= G must be there: the
@@ -102,7 +102,7 @@ class Model:
 
 
     def put_or_drop(self, key, value, expiry):
-        """A collection goes with its last element."""
+        """A collection is deleted with its last element."""
         if value:
             self.keys[key] = (value, expiry)
         else:
@@ -288,7 +288,7 @@ class Writer(threading.Thread):
 
 
 def value_of(kind, node):
-    """A value as the model has it: bytes, the items of a list, scores and members, or IDs and values; a hash is flat."""
+    """A value in the model's form: bytes, the items of a list, scores and members, or IDs and values; a hash is flat."""
     if kind == b"stream" and node.items:
         entries = [(entry.items[0].value, entry.items[1].items[1].value) for entry in node.items]
         return tuple((int(entry_id.partition(b"-")[0]), value) for entry_id, value in entries)
@@ -348,7 +348,7 @@ def matching_prefixes(writer, found, lowest):
 
 
 def closest(writer, found):
-    """For the report: which keys differ at the prefix with the fewest differences."""
+    """For the report: the keys that differ at the prefix with the fewest differences."""
     model, best = Model(writer.base), None
     for n in range(len(writer.ops) + 1):
         if n >= writer.acked - 200:
@@ -402,7 +402,7 @@ class Round:
                 self.problems.append(writer.problem)
 
     def change_mode(self):
-        """Memtables in persistent memory, or a log: what one has left the other must find."""
+        """Switches between memtables in persistent memory and a log: the data that one mode left must be found by the other."""
         if self.args.policy == "wbl" and self.rng.random() < SWITCH_SHARE:
             other = {"wbl": "log", "log": "wbl"}
             self.server.options["persistence-mode"] = other[self.server.options["persistence-mode"]]
@@ -457,7 +457,7 @@ class Round:
         return found
 
     def check_counts(self):
-        """DBSIZE equals SCAN, and short-lived keys are gone, at the latest after 5 s."""
+        """DBSIZE equals SCAN, and short-lived keys are deleted after at most 5 s."""
         connection = self.server.connect()
         deadline = time.monotonic() + 5
         while True:

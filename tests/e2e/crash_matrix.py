@@ -1,12 +1,12 @@
-"""python3 -m crash_matrix [--crashes N] [--policy P] [--moment M]: kill -9 in the middle of each thing a server does.
+"""python3 -m crash_matrix [--crashes N] [--policy P] [--moment M]: kill -9 in the middle of each kind of operation.
 
 For each policy of the log (always, everysec, no) and each moment (write, flush, compaction, manifest change,
 BGSAVE, BGREWRITEAOF, segment switch) the real server is killed N times: strace kills it (SIGKILL) at the n-th
-system call on the files that belong to the moment, so the server itself knows nothing of it. Load, restart
-and comparison are those of crash_loop: a prefix of every connection's commands that holds what was
-acknowledged (`always`), or all but the last moments. dump.rdb and the base of the log must be whole or
-absent. Power loss and torn sectors cannot be had from outside: `cargo test -p sexton-engine crash_matrix` has
-them, on simulated storage (`make crash-matrix` runs both).
+system call on the files of the moment, without the server's knowledge. Load, restart
+and comparison are those of crash_loop: a prefix of every connection's commands that contains the
+acknowledged ones (`always`), or all but the last moments. dump.rdb and the base of the log must be complete or
+absent. Power loss and torn sectors cannot be caused from outside: `cargo test -p sexton-engine crash_matrix` tests
+them on simulated storage (`make crash-matrix` runs both).
 """
 
 import argparse
@@ -58,7 +58,7 @@ def paths_of(directory, pattern):
 
 
 def inject(directory, rng, moment):
-    """Command line in front of the server's: dies at a random one of the moment's system calls."""
+    """Prefix of the server's command line that kills it at a random one of the moment's system calls."""
     files, calls, highest = rng.choice(MOMENTS[moment][0])
     by_name = calls.startswith(("unlink", "rename", "openat"))
     paths = []

@@ -2,9 +2,9 @@
 
 Keys are written and flushed to tables, some with an expiry, some in another database; then they are
 deleted by DEL, by FLUSHDB, or deleted and written anew. Every file below the data directory is searched
-before the deletes, to see that the test can fail (the first of them may be buried before the last is
-sent), and again after the limit: once on a server that is left alone, once on one that is kept busy,
-and once across kill -9.
+before the deletes, to check that the test can fail (the first of them may be buried before the last is
+sent), and again after the limit: once on an idle server, once on a busy one, and once across
+kill -9.
 """
 
 import argparse
@@ -54,7 +54,7 @@ def delete(connection):
 
 
 def rest(connection, busy):
-    """Lets the limit pass, and a second for the clock's steps."""
+    """Waits for the limit, plus a second for the clock's steps."""
     until = time.monotonic() + LIMIT_S + 1
     number = 0
     while time.monotonic() < until:

@@ -1,11 +1,10 @@
 """python3 -m devices [--server sexton]: files on named devices.
 
-Log, dump and tables move to devices and back at restarts, with all data, also where a crash has come between
-the copy and the link; records of the log lie on devices by their size; an import puts aside on a device what lies there, and is undone there; undo runs lie
-where they should and leave nothing behind; a log on persistent memory (emulated on tmpfs) is mapped, survives kill -9
-and needs no fsync; INFO counts what each device does, and always says what is
-emulated; an emulated disk is as slow as its profile; names that are not declared and places that are taken are
-refused.
+Log, dump and tables move to devices and back at restarts, with all data, also after a crash between
+the copy and the link. Log records are distributed over devices by size. An import sets aside a store on its device,
+and is undone there. Undo runs are stored on their device and leave nothing behind. A log on persistent memory (emulated on
+tmpfs) is mapped, survives kill -9 and needs no fsync. INFO counts the operations of each device, and marks emulated ones.
+An emulated disk is as slow as its profile. Undeclared names and occupied places are refused.
 """
 
 import argparse
@@ -79,7 +78,7 @@ def save(server, command):
 
 
 def dumps(steps, server, config, places, base):
-    """What is written and read for snapshots counts for the devices they lie on."""
+    """Reads and writes of snapshots are counted for the devices they use."""
     server.options = base | {"include": config, "rdb-device": "big", "aof-device": "fast", "save": ""}
     server.options |= {"enable-debug-command": "yes", "enable-protected-configs": "yes"}
     server.start()
@@ -131,7 +130,7 @@ def dumps(steps, server, config, places, base):
 
 
 def tables(directory):
-    """Numbers of the tables in a directory, or none where it is not there."""
+    """Numbers of the tables in a directory, empty if it does not exist."""
     return {path.stem for path in directory.glob("*.tbl")} if directory.exists() else set()
 
 
@@ -213,7 +212,7 @@ def log_parts(places):
 
 
 def refused(server, reason):
-    """None when the start is refused for this reason, what it says otherwise."""
+    """None if the start is refused for this reason, otherwise the output."""
     try:
         server.start(timeout_s=20)
         return "it started"
@@ -313,7 +312,7 @@ def wait_for_levels(server):
 
 
 def interrupted(steps, server, config, places, base, count):
-    """A crash while files are carried: the copy is there, half of it or all, and no link leads to it yet."""
+    """A crash while files are moved: the copy is there, partly or completely, and no link leads to it yet."""
     tree, copy = server.directory / "tree", places / "big/tree"
     for name, parts in (("half of a copy", 2), ("a whole copy", 1)):
         files = sorted(path.name for path in tree.iterdir())
@@ -336,7 +335,7 @@ def interrupted(steps, server, config, places, base, count):
 
 
 def imports(steps, server, config, places, base, count):
-    """--import on a store whose files lie on devices, refused and undone, or done."""
+    """--import on a store whose files are on devices, refused and undone, or completed."""
     dump = server.directory / "import-me.rdb"
     layout = {"aof-device": "fast", "rdb-device": "big"}
     config.write_text(config.read_text() + "tree-device big\ntree-device 0-6 fast\n")
@@ -383,7 +382,7 @@ def imports(steps, server, config, places, base, count):
 
 
 def kill_under_load(server, first):
-    """Writes one by one, several to each of four connections, until the process is killed; answers who had an answer."""
+    """Writes one by one, several to each of four connections, until the process is killed; returns which were acknowledged."""
     answered, stop = [], threading.Event()
 
     def write(nth):

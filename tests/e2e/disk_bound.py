@@ -1,8 +1,8 @@
-"""python3 -m disk_bound [--only PART]: `disk-max-bytes`, the bound of what the server's files take.
+"""python3 -m disk_bound [--only PART]: `disk-max-bytes`, the limit on the size of the server's files.
 
-Writes are taken until the bound is reached, and refused with its text from then on, in transactions and scripts, too.
-Reads, deletes, FLUSHALL and BGREWRITEAOF go on, nothing acknowledged is lost, and what deletes give back makes writes
-possible again without anybody's help. The log has one line for each change.
+Writes are accepted until the limit is reached, and then refused with its error text, also in transactions and scripts.
+Reads, deletes, FLUSHALL and BGREWRITEAOF continue, no acknowledged write is lost, and space released by deletes makes writes
+possible again without intervention. The log has one line for each change.
 """
 
 import argparse
@@ -25,7 +25,7 @@ OPTIONS = {"memtable-bytes": "2mb", "disk-max-bytes": f"{BOUND_MB}mb"}
 
 
 def wait_for(what, timeout_s=CHANGE_S):
-    """What `what` returns as soon as that is true, or its last answer."""
+    """Waits until `what` returns a true value; returns it, or the last value."""
     deadline = time.monotonic() + timeout_s
     while not (answer := what()) and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -33,7 +33,7 @@ def wait_for(what, timeout_s=CHANGE_S):
 
 
 def told(server):
-    """How often the log says that the bound was reached, and that it is no longer."""
+    """How often the log reports that the limit was reached, and that it no longer is."""
     log = server.log_path.read_text(errors="replace")
     return log.count(REACHED), log.count(OVER)
 
@@ -43,7 +43,7 @@ def value_of(number):
 
 
 def fill(client, begin=0, bound_mb=BOUND_MB):
-    """SETs until one is refused: the numbers that were taken, and the refusal."""
+    """SETs until one is refused: returns the accepted numbers, and the refusal."""
     taken, number = [], begin
     while number < begin + 4 * bound_mb * MIB // VALUE_BYTES:
         numbers = range(number, number + 50)
@@ -62,7 +62,7 @@ def is_taken(client):
 
 
 def file_bytes(server):
-    """Bytes of tables as the file system has them."""
+    """Bytes of tables according to the file system."""
     return sum(file.stat().st_size for file in (server.directory / "tree").rglob("*") if file.is_file())
 
 
@@ -76,7 +76,7 @@ def error_of(client, *words):
 
 
 def refusals(steps, client, some):
-    """What is refused at the bound, and what is not; `some` are numbers of keys that are there."""
+    """The commands that are refused at the limit, and those that are not; `some` are numbers of existing keys."""
     key = b"key:%d" % some[0]
     for words in (["SET", "a", "1"], ["APPEND", key, "x"], ["INCR", "number"], ["LPUSH", "list", "1"], ["MSET", "a", "1"],
                   ["FUNCTION", "LOAD", "#!lua name=l\nredis.register_function('f', function() return 1 end)"]):  # fmt: skip
@@ -157,7 +157,7 @@ def few_deletes(steps):
 
 
 def one_memtable(steps):
-    """The log alone reaches the bound: no memtable is full."""
+    """The log alone reaches the limit: no memtable is full."""
     by_log(steps, "one memtable", {"appendonly": "yes", "memtable-bytes": "64mb"}, 0.25)
 
 
@@ -170,7 +170,7 @@ def write_behind(steps):
 
 
 def settings(steps):
-    """CONFIG SET below what is used, and back; a bound that comes between MULTI and EXEC."""
+    """CONFIG SET below the used size, and back; a limit set between MULTI and EXEC."""
     with Server("sexton", {"appendonly": "yes", "memtable-bytes": "2mb"}) as server:
         client, other = server.connect(timeout_s=120), server.connect()
         get = lambda: client.cmd("CONFIG", "GET", "disk-max-bytes")[1]  # noqa: E731
@@ -198,7 +198,7 @@ def settings(steps):
 
 
 def restarts(steps):
-    """A store above its bound starts, after kill -9, too: replay is never refused."""
+    """A store above its limit starts, also after kill -9: replay is never refused."""
     server = Server("sexton", {"appendonly": "yes", "memtable-bytes": "2mb"})
     try:
         client = server.start().connect(timeout_s=120)

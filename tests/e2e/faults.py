@@ -1,8 +1,8 @@
-"""python3 -m faults [--server sexton]: system calls on the log and the tables that fail (strace injects).
+"""python3 -m faults [--server sexton]: failing system calls on the log and the tables (injected by strace).
 
-Under `appendfsync always` a failed write or sync may cost availability for a moment, never an
-acknowledged write: reads go on, writes are refused or unanswered, service comes back once the fault is
-over, and after kill -9 and restart everything acknowledged is there.
+Under `appendfsync always` a failed write or sync may reduce availability for a moment, but never loses an
+acknowledged write: reads continue, writes are refused or unanswered, service recovers once the fault is
+over, and after kill -9 and restart every acknowledged write is there.
 """
 
 import argparse
@@ -70,7 +70,7 @@ class Writer:
 
 
 def check_log(steps, name, log, writer):
-    """One line when each fault begins, one when it is over, however many requests it met."""
+    """One log line when each fault begins, one when it is over, however many requests it affected."""
     must, reason = TOLD[name]
     found = faultlog.settled(log)
     told = {fault: lines for fault, lines in found.items() if lines != (0, 0) or fault in must}
@@ -131,8 +131,8 @@ def run_case(steps, args, name):
 
 
 def both_fail(steps):
-    """The log fails, and the flush that is to take its place cannot make a table: what was held is
-    never answered, its connection is closed (outcome unknown), and later writes are refused."""
+    """The log fails, and the flush that should replace it cannot write a table: held replies are
+    never sent, their connection is closed (outcome unknown), and later writes are refused."""
     name = "log and flush fail"
     inject = ["strace", "-D", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fdatasync,fsync,sync_file_range",
               "-e", "inject=fdatasync,fsync,sync_file_range:error=EIO:when=30+"]

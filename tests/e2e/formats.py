@@ -1,7 +1,7 @@
-"""python3 -m formats [--make]: stored data directories of earlier versions are opened, and what a newer version wrote is refused.
+"""python3 -m formats [--make]: data directories of earlier versions are opened, and those of a newer version are refused.
 
-`tests/stored/VERSION.tar.gz` is a data directory of that version, `VERSION.json` what it holds. `--make` makes those of the version
-that is built now: once for each release, before it.
+`tests/stored/VERSION.tar.gz` is a data directory of that version, `VERSION.json` its expected content. `--make` creates both
+for the version built now: once for each release, before it.
 """
 
 import argparse
@@ -37,7 +37,7 @@ def crc32c(data):
 
 
 def holds(connection):
-    """What a server holds, in a form that can be written down."""
+    """A server's content in a serializable form."""
     out = {"digest": connection.cmd("DEBUG", "DIGEST").decode()}
     libraries = repr(connection.cmd("FUNCTION", "LIST", "WITHCODE")).encode()
     out["functions"] = hashlib.sha256(libraries).hexdigest()
@@ -67,7 +67,7 @@ COMMANDS = [
 
 
 def fill(connection):
-    """Tables, graves of keys that they hold, a mark, and what only the log has."""
+    """Tables, graves of keys in these tables, a mark, and data that only the log has."""
     for words in COMMANDS:
         connection.cmd(*words)
     for later in [("DEL", *[f"string:{nth}" for nth in range(10)]), ("SET", "between", "1")]:
@@ -144,7 +144,7 @@ def newer_graves(home):
 
 
 def refused(steps, archive, folder):
-    """Whoever goes back to an older version is told so, and nothing is changed."""
+    """A downgrade is refused with a message, and nothing is changed."""
     for name, change in (("manifest", newer_manifest), ("table", newer_table), ("cemetery checkpoint", newer_graves)):
         home = unpacked(archive, folder)
         change(home)

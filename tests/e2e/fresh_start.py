@@ -1,8 +1,8 @@
-"""python3 -m fresh_start: what a newcomer does first, with the shipped configuration file.
+"""python3 -m fresh_start: a new user's first steps, with the shipped configuration file.
 
-The server starts on config/sexton.conf in an empty directory, takes a value, dies by kill -9, and
-after a restart the value is there; SIGTERM then ends it with exit code 0. Acknowledged under the
-default policy means: at the latest two seconds later it survives.
+The server starts on config/sexton.conf in an empty directory, accepts a value, is killed by kill -9, and
+after a restart the value is there; SIGTERM then ends it with exit code 0. Under the default policy an
+acknowledged write survives after at most two seconds.
 """
 
 import argparse

@@ -1,6 +1,6 @@
-"""python3 -m full_copy: copies of all data for who speaks as a replica: redis-cli --rdb, SYNC, and servers with REPLICAOF.
+"""python3 -m full_copy: full copies for clients that speak the replica protocol: redis-cli --rdb, SYNC, and servers with REPLICAOF.
 
-What was copied is loaded by redis-server and compared by DEBUG DIGEST; REPLCONF, SYNC and PSYNC are sent to redis-server, too.
+redis-server loads the copies, and DEBUG DIGEST compares them; REPLCONF, SYNC and PSYNC are sent to redis-server, too.
 """
 
 import argparse
@@ -23,7 +23,7 @@ SMALL_BYTES = 4096
 
 
 def until(is_so, timeout_s=30.0):
-    """Whether it comes true in time."""
+    """Whether the condition becomes true in time."""
     deadline = time.monotonic() + timeout_s
     while not is_so():
         if time.monotonic() > deadline:
@@ -33,7 +33,7 @@ def until(is_so, timeout_s=30.0):
 
 
 def loaded(file, folder, kind="redis"):
-    """(digest, keys, libraries) of a server of others that starts with the file."""
+    """(digest, keys, libraries) of a Redis or Valkey server that starts with the file."""
     home = Path(tempfile.mkdtemp(dir=folder))
     shutil.copy(file, home / "dump.rdb")
     with Server(kind, KEPT, directory=home) as other:
@@ -50,7 +50,7 @@ def seen(server):
 
 
 def sync(port, *before):
-    """The bytes that SYNC sends, and whether a mark ends them."""
+    """The bytes that SYNC sends, and whether an end mark follows them."""
     connection = Connection(port)
     for request in before:
         connection.cmd(*request)
@@ -89,7 +89,7 @@ def by_redis_cli(steps, server, folder):
 
 
 def by_replica(steps, kind, server, folder):
-    """A server of others becomes a replica once: same data, a link that is down, and no second copy."""
+    """A Redis or Valkey server becomes a replica once: equal data, a link that is down, and no second copy."""
     connection = server.connect()
     # Valkey has a digest of its own.
     file = folder / "replica.rdb"
@@ -116,7 +116,7 @@ def by_replica(steps, kind, server, folder):
 
 
 def behind_its_back(steps, server):
-    """A server that was started again knows who has had its copy."""
+    """A restarted server recognizes a replica that has had its copy."""
     with Server("redis", {"enable-debug-command": "yes"}) as replica:
         replica.connect().cmd("REPLICAOF", "127.0.0.1", server.port)
         refused = lambda: replica.log_path.read_text(errors="replace").count("NOMASTERLINK")
@@ -166,7 +166,7 @@ def beside_redis(steps, server):
 
 
 def greedy_client(port):
-    """A client that asks for a copy and does not read it."""
+    """A client that requests a copy and does not read it."""
     sock = socket.socket()
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SMALL_BYTES)
     sock.connect(("127.0.0.1", port))
@@ -175,7 +175,7 @@ def greedy_client(port):
 
 
 def bounds(steps):
-    """Who does not read takes little memory, and is closed; who leaves leaves nothing behind."""
+    """A client that does not read uses little memory and is disconnected; one that disconnects leaves nothing behind."""
     with Server("sexton", dict(OURS, appendfsync="always")) as server:
         connection = server.connect()
         connection.cmd("DEBUG", "POPULATE", 40_000, "key", 1000)
@@ -239,7 +239,7 @@ def instant(steps):
 
 
 def fields_that_expire(steps):
-    """The first bytes of a copy say whether Redis can read it, long before its last key is known."""
+    """The first bytes of a copy tell whether Redis can read it, long before its last key is known."""
     with Server("sexton", OURS) as server:
         connection = server.connect()
         connection.pipeline([("HSET", f"hash{nth}", "field", "value") for nth in range(1000)])

@@ -1,8 +1,8 @@
-"""python3 -m functions [--quick] [--seed N]: function libraries beside redis-server, and what becomes of them.
+"""python3 -m functions [--quick] [--seed N]: function libraries, compared with redis-server, and their persistence.
 
-Generated libraries and calls go to both servers, in RESP2 and RESP3: replies must be equal, byte by byte. Then: libraries
-come back from the log, from memtables in persistent memory and from a dump; a kill -9 between two changes leaves one or the
-other; both servers read each other's dumps, logs and payloads; functions that never end.
+Generated libraries and calls are sent to both servers, in RESP2 and RESP3: replies must be equal, byte by byte. Then: libraries
+are restored from the log, from memtables in persistent memory and from a dump; after a kill -9 between two changes one of them
+is there; both servers read each other's dumps, logs and payloads; functions that never end.
 """
 
 import argparse
@@ -45,7 +45,7 @@ def registered(name, body, flags=None):
 
 
 class Maker:
-    """Makes requests by chance."""
+    """Makes random requests."""
 
     def __init__(self, seed):
         self.chance = random.Random(seed)
@@ -135,13 +135,13 @@ def put_libraries(client):
 
 
 def is_there(client):
-    """The library that stays is there, the other is not, and it does what it did last."""
+    """The library that stays exists, the other does not, and its last version is in use."""
     before = int(client.cmd("GET", "n") or 0)
     return names(client) == [b"kept"] and client.cmd("FCALL", "kept", "0") == before + 2
 
 
 def starts(steps):
-    """What a start finds, in each mode."""
+    """The libraries found at a start, in each mode."""
     pool = {"appendonly": "yes", "memtable-bytes": "256kb"}
     place, env = persistent_memory(pool)
     modes = {
@@ -234,7 +234,7 @@ def exchange(steps, server):
 
 
 def crashes(steps, rounds, policy):
-    """Two libraries change places in transactions: a start finds one of them, whole, and the counter that goes with it."""
+    """Two libraries replace each other in transactions: a start finds exactly one of them, complete, and the matching counter."""
     with Server("sexton", {"appendonly": "yes", "appendfsync": policy, "memtable-bytes": "256kb"}) as server:
         wrong = []
         server.connect().cmd("FUNCTION", "LOAD", "#!lua name=even\n" + registered("which", "return 0"))
@@ -329,7 +329,7 @@ def endless(steps):
 
 
 def threads_agree(steps):
-    """Each thread has an interpreter of its own: none calls what was replaced."""
+    """Each thread has its own interpreter: none calls a replaced function."""
     with Server("sexton") as server:
         clients = [server.connect() for _ in range(16)]
         wrong = []

@@ -1,10 +1,10 @@
-"""python3 -m growth [--quick] [--server PATH]: does what it took come back?
+"""python3 -m growth [--quick] [--server PATH]: checks that used memory is released.
 
-1,000,000 EXPIREs on 1,000 keys, 1,000,000 WATCHes, 1,000,000 locks taken and released on one key, 100,000 connections
-one after the other and 50,000 FLUSHALLs. A tenth of each runs first, so that pools and tables have the size that they
-keep; then resident memory is taken before and after each, quiet, after MEMORY PURGE (which gives back what the allocator
-keeps for reuse), within 5 %. Behind the FLUSHALLs SETs must cost the server the CPU that they cost before, and the
-restart must take as long.
+1,000,000 EXPIREs on 1,000 keys, 1,000,000 WATCHes, 1,000,000 locks acquired and released on one key, 100,000 connections
+one after the other and 50,000 FLUSHALLs. A tenth of each runs first, so that pools and tables reach their permanent
+size. Then resident memory is measured before and after each load, while idle, after MEMORY PURGE (which returns memory that
+the allocator keeps for reuse); both must agree within 5 %. After the FLUSHALLs, SETs must cost the server as much CPU as before,
+and the restart must take as long.
 """
 
 import argparse
@@ -33,7 +33,7 @@ def pipelined(connection, requests, batch=2_000):
 
 
 def repeat(connection, requests, count, batch=2_000):
-    """The same requests over and over, `count` in all."""
+    """Repeats the requests, `count` in all."""
     requests = (requests * -(-batch // len(requests)))[:batch] if len(requests) < batch else requests
     done = 0
     while done < count:
@@ -53,7 +53,7 @@ def expires(server, count):
 
 
 def watches(server, count):
-    """Each key of its own, a hundred thousand at a time."""
+    """A different key for each WATCH, 100,000 at a time."""
     connection = server.connect()
     for at in range(0, count, 100_000):
         part = [encode([b"WATCH", b"watched:%d" % n]) for n in range(at, min(count, at + 100_000))]
@@ -63,7 +63,7 @@ def watches(server, count):
 
 
 def locks(server, count):
-    """One key is set and deleted again and again; the last of them must not take longer than the first."""
+    """Sets and deletes one key repeatedly; the last locks must not take longer than the first."""
     connection = server.connect()
     pair = [encode([b"SET", b"lock", b"owner", b"NX"]), encode([b"DEL", b"lock"])]
     times = []
@@ -89,7 +89,7 @@ def flushes(server, count):
 
 
 def warm_up(server):
-    """As much as all memtables take, several times over: their arenas are kept for reuse."""
+    """Writes several times the size of all memtables: their arenas are kept for reuse."""
     connection = server.connect()
     repeat(connection, [encode([b"SET", b"warm:%d" % n, b"x" * 1_000]) for n in range(KEYS)], 60_000, batch=500)
     connection.close()
@@ -116,7 +116,7 @@ def sets_cpu(server, control, count):
 
 
 def resident(server, wanted=None, timeout_s=20.0):
-    """Resident memory of the quiet, empty server: as soon as it is below `wanted`, or when time is up."""
+    """Resident memory of the idle, empty server: once it is below `wanted`, or at the timeout."""
     connection = server.connect()
     connection.cmd("FLUSHALL")
     deadline = time.monotonic() + (timeout_s if wanted else 3.0)

@@ -1,8 +1,8 @@
-"""python3 -m hash_fields: fields of hashes that expire, beside valkey-server 9.1.
+"""python3 -m hash_fields: hash fields that expire, compared with valkey-server 9.1.
 
-Random commands over the same hashes go to both servers, plain, in MULTI and in scripts, under RESP2 and RESP3; replies,
-key-space events and all that is left must be equal. Then fields come due by themselves, in memory and on a device, over
-restarts, kill -9 and BGREWRITEAOF; dumps, payloads and logs go from one server to the other.
+Random commands over common hashes are sent to both servers, plain, in MULTI and in scripts, under RESP2 and RESP3; replies,
+key-space events and the final data must be equal. Then fields expire by time, in memory and on a device, across
+restarts, kill -9 and BGREWRITEAOF; dumps, payloads and logs are exchanged between the servers.
 """
 
 import argparse
@@ -29,7 +29,7 @@ LATE_MS = 5_000
 
 
 class Grammar:
-    """Commands whose outcome no clock decides: times are in the far future or have come long ago."""
+    """Commands whose outcome does not depend on a clock: times are far in the future or long past."""
 
     def __init__(self, rng):
         self.rng = rng
@@ -130,7 +130,7 @@ CLOCKED = {b"HTTL", b"HPTTL", b"HEXPIRETIME", b"HPEXPIRETIME"}
 
 
 def pairs_of(node, words):
-    """What HGETALL and its like answer, in an order of its own."""
+    """Sorted replies of HGETALL and similar commands."""
     if node.items is None:
         return (node.kind, node.raw)
     if words[0] == b"HSCAN":
@@ -174,7 +174,7 @@ def state(connection):
 
 
 def same_state(ours, theirs):
-    """Times may differ by what lies between two clocks that were read."""
+    """Times may differ by the interval between two clock readings."""
     if ours.keys() != theirs.keys():
         return False
     for key, (fields, expiry) in ours.items():
@@ -192,7 +192,7 @@ class Listener:
         self.connection.cmd("PSUBSCRIBE", "__keyevent@*")
 
     def until(self, mark):
-        """What was told up to an event of this key."""
+        """The events up to an event of this key."""
         told = []
         while True:
             message = self.connection.read_node().python()
@@ -335,7 +335,7 @@ def ranks(steps):
 
 
 def on_time(steps, cold):
-    """Fields that nobody asks for go when they are due, and the last one takes its key along."""
+    """Fields that no client reads are removed when they are due, and the last one removes its key."""
     options = dict(DEBUG, appendonly="yes", **{"notify-keyspace-events": "Exg"})
     if cold:
         options |= CHECKPOINTS
@@ -379,7 +379,7 @@ def on_time(steps, cold):
 
 
 def large(steps, cold):
-    """Fields of one hash that lies in pages go when they are due, whether somebody asks for them or not, in memory or on a device."""
+    """Fields of one paged hash are removed when they are due, whether or not a client reads them, in memory or on a device."""
     options = dict(DEBUG, appendonly="yes", **(CHECKPOINTS if cold else {}))
     where = "one large hash on a device" if cold else "one large hash"
     with Server("sexton", options) as server:
@@ -421,7 +421,7 @@ def large(steps, cold):
 
 
 def while_it_was_down(steps):
-    """What comes due between two starts is gone behind the second."""
+    """Fields that expire between two starts are gone after the second."""
     for name in ("appendonly yes", "appendonly no", "write-behind log"):
         policy, place, env = {"appendonly": "no" if name == "appendonly no" else "yes"}, None, None
         if name == "write-behind log":

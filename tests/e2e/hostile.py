@@ -1,7 +1,7 @@
-"""python3 -m hostile [--quick]: broken, greedy and slow clients.
+"""python3 -m hostile [--quick]: malformed, greedy and slow clients.
 
-The server must live, keep serving others, bound its memory, and answer protocol errors with the
-words redis-server uses (compared with a real one, byte by byte, closing included).
+The server must survive, keep serving others, bound its memory, and answer protocol errors with
+redis-server's texts (compared with a real one, byte by byte, including the close).
 """
 
 import argparse
@@ -155,7 +155,7 @@ def slow_loris(steps, server, clients=500, seconds=3):
 
 
 def never_idle(steps, server, clients=3):
-    """Pipelines without end: the worker always has something to do, and others' replies must not wait until it has not."""
+    """Endless pipelines: the worker is never idle, and replies to other clients must not wait until it is."""
     ended = threading.Event()
     sockets = [socket.create_connection(("127.0.0.1", server.port), timeout=30) for _ in range(clients)]
     requests = encode([b"PING"]) * 100_000
@@ -178,7 +178,7 @@ def never_idle(steps, server, clients=3):
 
 
 def never_reads(steps, server):
-    """A client that asks for 512 MB and does not read: Redis would buffer it all."""
+    """A client that requests 512 MB and does not read: Redis would buffer everything."""
     setup = server.connect()
     setup.cmd("SET", "big", b"x" * (1 << 20))
     base = process_rss_bytes(server.pid)

@@ -1,8 +1,8 @@
-"""python3 -m job_queues [--rounds N] [--jobs N]: queues of jobs that live on scripts, locks and a limiter, and kill -9 in the middle.
+"""python3 -m job_queues [--rounds N] [--jobs N]: job queues based on scripts, locks and a rate limiter, with kill -9 during the run.
 
-bullmq and bee-queue (node_client/queues.js), rq and celery: jobs go in and come out, the server (`appendfsync always`) is killed
-meanwhile and started again, and each job that was accepted comes out in the end. Redlock in two languages, redis-py's Lock and a
-limiter: what was held, and what was used, is so behind the kill.
+bullmq and bee-queue (node_client/queues.js), rq and celery: jobs are added and processed while the server (`appendfsync always`)
+is killed and restarted; each accepted job must be processed in the end. Redlock in two languages, redis-py's Lock and a
+rate limiter: held locks and used quota survive the kill.
 """
 
 import argparse
@@ -35,7 +35,7 @@ def say(what, library, number):
 
 
 def note(library, number):
-    """The job of rq and celery. Some take long, so that others wait when the server is killed."""
+    """The job of rq and celery. Some jobs take long, so that others wait when the server is killed."""
     time.sleep(0.3 if number % 10 == 5 else 0.01)
     say("done", library, number)
 
@@ -93,7 +93,7 @@ def play(role, port):
 
 
 class Players:
-    """The processes that add jobs and work on them, and what they have said."""
+    """The processes that add and process jobs, and their output."""
 
     def __init__(self, port):
         self.said = {(what, library): set() for what in ("ack", "done") for library in LIBRARIES}
@@ -145,7 +145,7 @@ def restart(server):
 
 
 def queues(steps, rounds, jobs):
-    """`jobs`: that many of each library come out before a kill, and are accepted behind the last one."""
+    """`jobs`: number of jobs per library that finish before a kill, and that are accepted after the last one."""
     with Server("sexton", {"appendonly": "yes", "appendfsync": "always"}) as server:
         players = Players(server.port)
         try:
@@ -216,7 +216,7 @@ def locks(steps, rounds):
 
 
 def node_lock(port, name):
-    """redlock of node takes a lock for a minute: 0 if it gets it, 2 if somebody has it."""
+    """Node's redlock acquires a lock for a minute: 0 if it succeeds, 2 if another client has it."""
     program = ("const Redis = require('ioredis'), Redlock = require('redlock'), client = new Redis(+process.argv[1]);"
                "new Redlock([client], { retryCount: 0 }).lock(process.argv[2], 60000).then(() => process.exit(0), () => process.exit(2))")
     return subprocess.run(["node", "-e", program, str(port), name], cwd=HERE / "node_client", timeout=60, check=False).returncode
@@ -224,9 +224,9 @@ def node_lock(port, name):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=20, help="so often the server is killed")
-    parser.add_argument("--jobs", type=int, default=50, help="so many of each library come out before each of them")
-    parser.add_argument("--role", help="what a process of this test does")
+    parser.add_argument("--rounds", type=int, default=20, help="number of kills")
+    parser.add_argument("--jobs", type=int, default=50, help="number of jobs per library that finish before each kill")
+    parser.add_argument("--role", help="role of a process of this test")
     parser.add_argument("--port", type=int)
     options = parser.parse_args()
     if options.role:

@@ -2,7 +2,7 @@
 
 More data than `maxmemory`, noeviction: nothing is refused, every key keeps its (incompressible)
 value through overwrites, deletes, kill -9 and restart, DBSIZE is exact, and the resident memory
-of the process, sampled all along, stays below 1.25 times the bound.
+of the process, sampled throughout, stays below 1.25 times the bound.
 """
 
 import argparse
@@ -50,7 +50,7 @@ def main():
     parser.add_argument("--value-bytes", type=int, default=1024)
     parser.add_argument("--maxmemory-mb", type=int, default=256, help="0: no bound (to try the script itself)")
     parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--directory", help="where the data goes (twice its size is needed)")
+    parser.add_argument("--directory", help="directory for the data (twice its size is needed)")
     parser.add_argument("--option", action="append", default=[])
     args = parser.parse_args()
     steps = Steps(f"larger than memory: {args.keys} keys of {args.value_bytes} bytes, maxmemory {args.maxmemory_mb} MB")

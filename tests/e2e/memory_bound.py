@@ -1,9 +1,9 @@
 """python3 -m memory_bound [--only NAME ...] [--quick] [--list]
 
-What the process holds under `maxmemory`: each load below runs against a server of its own, in a control group of 1.25
-times the bound where one can be made. The kernel's own high-water mark of the resident set must stay below 1.2 times
-the bound, the server must live and answer, and a client that asks for more than the bound allows must hear Redis' OOM
-error or be closed.
+The memory of the process under `maxmemory`: each load below runs against its own server, in a control group of 1.25
+times the bound if one can be created. The kernel's high-water mark of the resident set must stay below 1.2 times
+the bound, the server must survive and answer, and a client that requests more than the bound allows must receive
+Redis' OOM error or be disconnected.
 """
 
 import argparse
@@ -33,7 +33,7 @@ def peak_rss_bytes(pid):
 
 
 class Client:
-    """A socket that says what came of a request: its reply's first line, or that it was closed."""
+    """A socket that reports the outcome of a request: its reply's first line, or that it was closed."""
 
     def __init__(self, server, timeout_s=120):
         self.sock = socket.create_connection(("127.0.0.1", server.port))
@@ -85,7 +85,7 @@ class Client:
 
 
 def sets(server, count, value_bytes, seed=1):
-    """SETs of random keys and values, in pipelines; the number that was answered OK."""
+    """SETs of random keys and values, in pipelines; returns the number answered with OK."""
     rng, client, taken = random.Random(seed), Client(server), 0
     for start in range(0, count, 500):
         n = min(500, count - start)
@@ -167,7 +167,7 @@ def big_exec(server, scale):
 
 
 def long_range(server, scale):
-    """40 bytes that ask for 500 MB."""
+    """40 bytes that request 500 MB."""
     client = Client(server)
     return client.ask("SETRANGE", "k", 500_000_000, "x") == OOM and client.ask("STRLEN", "k") == b":0\r\n"
 
@@ -186,7 +186,7 @@ def crc64(data):
 
 
 def restored(server, scale):
-    """RESTORE of 1.7 MB that unpack to 150 MB, and of some that unpack to what is allowed."""
+    """RESTORE of 1.7 MB that expand to 150 MB, and of payloads that expand to an allowed size."""
     client, pieces = Client(server), lambda bytes: (bytes - 1) // 264
 
     def payload(bytes):
@@ -213,13 +213,13 @@ def appended(server, scale):
 
 
 def one_large_value(server, scale):
-    """A value that the bound does not leave room for, beside what a SET of it needs."""
+    """A value that does not fit into the bound together with the memory that its SET needs."""
     client = Client(server)
     return refused_or_closed(client.ask("SET", "k", b"v" * (60 * MIB)))
 
 
 def several_large_values(server, scale):
-    """16 at once, of 40 MB and of what just fits."""
+    """16 values at once, of 40 MB and of a size that just fits."""
     answers = []
 
     def store(number):
@@ -248,7 +248,7 @@ def unfinished_requests(server, scale):
 
 
 def scan_cursors(server, scale):
-    """Cursors that each stand behind a key of 100 KB."""
+    """Cursors positioned after keys of 100 KB each."""
     client = Client(server)
     for number in range(200):
         client.ask("SET", b"%05d" % number + b"k" * 100_000, "v")
@@ -273,7 +273,7 @@ def large_replies(server, scale):
 
 
 def cold_keys(server, scale):
-    """Requests that name 100 keys whose values of 1.9 MB lie on the device: alone, pipelined, and in a transaction."""
+    """Requests that name 100 keys whose values of 1.9 MB are on the device: alone, pipelined, and in a transaction."""
     client, rng = Client(server), random.Random(5)
     names = [b"cold:%d" % number for number in range(100)]
     right = all(client.ask("SET", name, rng.randbytes(15 * MIB // 8)) == b"+OK\r\n" for name in names)
@@ -316,8 +316,8 @@ PARTS = ("mem_base", "mem_clients_normal", "mem_aof_buffer", "mem_table", "mem_m
 
 
 def parts(server, scale):
-    """Who holds what, by the server's own account, adds up to all of it within 5 % once flushes and merges are done; and
-    what counts for the bound is data, clients and the machinery's share, to the byte."""
+    """The server's breakdown of its memory adds up to the total within 5 % once flushes and merges are done; and
+    the part that counts for the bound is data, clients and the machinery's share, to the byte."""
     count = int(400_000 * scale)
     if sets(server, count, 256) != count:
         return False

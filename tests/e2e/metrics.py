@@ -1,9 +1,9 @@
-"""python3 -m metrics [--quick]: the server seen over metrics-port; one line a check.
+"""python3 -m metrics [--quick]: the server's HTTP endpoint at metrics-port; one line per check.
 
-The text parses and says what INFO says, counters move under load, /ready turns when the server takes no requests or
-no writes, and clients that are slow, wrong or too many are cut off. With promtool on the machine (Debian's package
-prometheus) it must find nothing to say about names of ours, nor about the rules in docs/monitoring. Without --quick
-LATENCY must name the causes of what is slow on an emulated disk, too.
+The text can be parsed and agrees with INFO, counters increase under load, /ready changes when the server accepts no requests
+or no writes, and slow, invalid or excess clients are disconnected. If promtool is installed (Debian's package
+prometheus), it must not complain about our metric names or about the rules in docs/monitoring. Without --quick,
+LATENCY must also name the causes of slowness on an emulated disk.
 """
 
 import argparse
@@ -202,7 +202,7 @@ def readiness(steps):
 
 
 def loading(steps):
-    """A Redis dump is loaded slowly: /ready says so from outside."""
+    """A Redis dump is loaded slowly: /ready reports it."""
     maker = Server("sexton", {"appendonly": "no"})
     port = free_port()
     with maker:
@@ -234,7 +234,7 @@ def loading(steps):
 
 
 def causes_of_latency(steps):
-    """LATENCY names what was slow: syncs and reads of a device that is emulated as a disk, expiry, eviction."""
+    """LATENCY names the slow operations: syncs and reads of a device emulated as a disk, expiry, eviction."""
     place = tempfile.mkdtemp(prefix="sexton-test-slow-")
     options = {
         "device": f"slow kind hdd path {place} emulate hdd",

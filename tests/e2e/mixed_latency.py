@@ -1,8 +1,8 @@
-"""python3 -m mixed_latency [--server sexton]: GETs beside SETs that wait for the disk.
+"""python3 -m mixed_latency [--server sexton]: GETs concurrent with SETs that wait for the disk.
 
 Under `appendfsync always`, 50 connections, one request in flight on each: GETs alone, then nine
-GETs to one SET, in interleaved pairs. A GET may only wait for a sync when it reads a key whose
-last write is not durable yet, so its median must stay near that of the GETs alone.
+GETs per SET, in interleaved pairs. A GET may wait for a sync only if it reads a key whose
+last write is not durable yet, so its median must stay close to that of GETs alone.
 """
 
 import argparse

@@ -1,7 +1,7 @@
-"""python3 -m nothing_hangs: requests that could wait for each other, for themselves, or for nobody any more.
+"""python3 -m nothing_hangs: requests that could wait for each other, for themselves, or for a client that has left.
 
-Each step once stopped a connection, or the whole server, for ever: pipelined requests that need the same cold keys,
-commands about the whole server inside MULTI, slow commands on all helper threads, clients that left while they waited.
+Each step is a regression test for a hang of a connection or of the whole server: pipelined requests that need common cold keys,
+server-wide commands inside MULTI, slow commands on all helper threads, clients that disconnected while they waited.
 """
 
 import random
@@ -32,7 +32,7 @@ def pipeline(server, requests):
 
 
 def is_alive(server):
-    """Another client is answered at once."""
+    """Whether another client is answered at once."""
     connection = server.connect(timeout_s=5)
     try:
         return connection.cmd("PING") == b"PONG"
@@ -43,7 +43,7 @@ def is_alive(server):
 
 
 def check_pipelines(steps, name, options, count, pipelines_of):
-    """Pipelines over keys that only a device knows: two requests that need one of them and another each."""
+    """Pipelines over keys that are only on a device: two requests that need one of them and another each."""
     with Server("sexton", options) as server:
         keys = [b"key:%d" % number for number in range(count)]
         pipeline(server, [[b"SET", key, b"v" * 20, b"EX", b"100000"] for key in keys])

@@ -1,9 +1,9 @@
-"""python3 -m operate: what an operator sees of the server; one line a check.
+"""python3 -m operate: the server from an operator's view; one line per check.
 
-Configurations that were written for redis-server start it unchanged, and the log names what does nothing. A start
-that takes long answers LOADING and stops when told to; a port that is taken is known at once. CONFIG SET moves the
-port, the addresses, the log's file and its level, or says why not. The log's file is opened again after a rotation,
-and has panics and crashes with their stack.
+Configurations written for redis-server start it unchanged, and the log names directives without effect. A long start
+answers LOADING and can be stopped; an occupied port is reported at once. CONFIG SET moves the
+port, the addresses, the log's file and its level, or reports why not. The log's file is reopened after a rotation,
+and contains panics and crashes with their stack.
 """
 
 import argparse
@@ -52,7 +52,7 @@ propagation-error-behavior panic
 
 
 def wait_for(what, timeout_s=20.0):
-    """What `what` returns as soon as that is true, or its last answer."""
+    """Waits until `what` returns a true value; returns it, or the last value."""
     deadline = time.monotonic() + timeout_s
     while not (answer := what()) and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -65,7 +65,7 @@ def unnamed(log, names):
 
 
 class WithFile(Server):
-    """A server with a configuration file; arguments of the command line come behind it."""
+    """A server with a configuration file, followed by command-line arguments."""
 
     def __init__(self, config, options=None):
         super().__init__("sexton", options)
@@ -169,7 +169,7 @@ def sockets(steps):
 
 
 def unread_output(steps):
-    """Standard output is a pipe that nobody reads: everybody is served, and the log says how much of it is missing."""
+    """Standard output is a pipe that nobody reads: all clients are served, and the log reports how much of it is missing."""
     server = Server("sexton", {"loglevel": "verbose"})
     server.process = subprocess.Popen(server.command_line(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     try:
@@ -203,7 +203,7 @@ def answers(server):
 
 
 def unix_sockets(steps):
-    """What lies where the socket is to be: one left over is replaced, anything else is somebody's and stays."""
+    """An existing file at the socket's path: a stale socket is replaced, anything else is kept."""
     with tempfile.TemporaryDirectory(prefix="sexton-test-socket-") as folder:
         path, kept = Path(folder) / "sexton.sock", Path(folder) / "kept"
         kept.write_text("mine")
@@ -286,7 +286,7 @@ def log_settings(steps):
 
 
 def loading(steps):
-    """A replay made slow: clients hear LOADING, INFO shows how far it is, signals and SHUTDOWN end it."""
+    """A slow replay: clients receive LOADING, INFO shows the progress, signals and SHUTDOWN end it."""
     if not shutil.which("strace"):
         print("skip  a long start: strace is missing")
         return
@@ -363,7 +363,7 @@ def loading(steps):
 
 
 def ends_while_it_imports(steps):
-    """SIGTERM at any moment of a start with a dump to import ends the server: none is forgotten when the import ends."""
+    """SIGTERM at any moment of a start that imports a dump ends the server: no signal is lost when the import ends."""
     with tempfile.TemporaryDirectory(prefix="sexton-test-operate-") as folder:
         with Server("sexton", {"appendonly": "no"}, directory=Path(folder) / "first") as server:
             server.connect().cmd("SET", "k", "v")
@@ -482,7 +482,7 @@ def panics_behind_whole_databases(steps):
 
 
 def health_check(steps):
-    """The image's health check is a script: it runs here as it does there."""
+    """The image's health check is a script: the test runs it here as in the image."""
     for options in ({}, {"requirepass": "secret"}):
         server = Server("sexton", options)
         command = [ROOT / "docker/healthcheck.sh"]

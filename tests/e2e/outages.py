@@ -1,9 +1,9 @@
-"""python3 -m outages [--server sexton]: what stands on the disk, and the disk itself, gone wrong; one line each.
+"""python3 -m outages [--server sexton]: damaged files and failing disks; one line per check.
 
-Files: after a load and a kill every kind of file is damaged or removed in turn, on a copy. The server must
-refuse to start and name the file, or start and hold exactly what it held. Devices: full, hanging (faults.py
-has failing system calls).
-Writes are refused or wait, reads go on, and service comes back by itself.
+Files: after a load and a kill, every kind of file is damaged or removed in turn, on a copy. The server must
+refuse to start and name the file, or start with exactly the data it had. Devices: full, hanging (faults.py
+covers failing system calls).
+Writes are refused or wait, reads continue, and service recovers by itself.
 """
 
 import argparse
@@ -62,7 +62,7 @@ def damage_first_group(path):
 
 
 def tear_last_group(path):
-    """A last group of which only the annotation arrived: what a write that was never synced may leave."""
+    """A last group of which only the annotation was written: a possible result of an unsynced write."""
     content = path.read_bytes()
     last = [match.start() for match in re.finditer(rb"#SX2 ", content)][-1]
     length = int(content[last + 48 : last + 64], 16)
@@ -96,7 +96,7 @@ FILES = {
 
 
 def content(server):
-    """Digest and number of keys, or the error of whoever asked."""
+    """Digest and number of keys, or the error that the client got."""
     connection = server.connect()
     try:
         return connection.cmd("DEBUG", "DIGEST"), connection.cmd("DBSIZE")
@@ -139,7 +139,7 @@ def run_file(steps, args, source, expected, name):
 
 
 def torn_and_kept(steps, args, source, expected):
-    """A torn end under `aof-load-truncated no`: the start is refused until sexton-check has cut it."""
+    """A torn end under `aof-load-truncated no`: the start is refused until sexton-check has truncated it."""
     name = "aof-load-truncated no"
     directory = Path(tempfile.mkdtemp(prefix="sexton-test-outage-"))
     shutil.copytree(source, directory, dirs_exist_ok=True)
@@ -224,7 +224,7 @@ def run_files(steps, args):
 
 
 def mounted(size_mb):
-    """A small file system of its own: its image, its mount point; None where that is not allowed."""
+    """A small file system of its own: its image, its mount point; None if mounting is not permitted."""
     base = Path(tempfile.mkdtemp(prefix="sexton-test-mount-"))
     image, point = base / "image", base / "fs"
     point.mkdir()
@@ -297,8 +297,8 @@ def fill_up(point):
 
 
 def vanish(server, is_stalled):
-    """Clients that write and go while writers wait: how many more there were, how many are left, and whether writers
-    still wait then."""
+    """Clients that write and disconnect while writers wait: how many more connections there were, how many are left, and
+    whether writers still wait then."""
     before = int(server.info()["connected_clients"])
     clients = [server.connect() for _ in range(40)]
     for number, client in enumerate(clients):

@@ -1,8 +1,8 @@
-"""python3 -m parity [--server sexton]: what depends on settings, beside redis-server 7.0.15.
+"""python3 -m parity [--server sexton]: behaviour that depends on settings, compared with redis-server 7.0.15.
 
-The random run keeps its two servers at their defaults. Here both get the same scripts of settings and
+The random run keeps its two servers at their defaults. Here both get common scripts of settings and
 commands, and the raw replies must be equal. A step that only our server knows (commands of 7.2) is
-checked against what Redis 7.2 documents.
+checked against the documentation of Redis 7.2.
 """
 
 import argparse
@@ -100,7 +100,7 @@ SAME = {
 
 
 def a_second_apart(got, expected):
-    """Idle times count whole seconds: the two servers may be asked on either side of a tick."""
+    """Idle times are whole seconds: the two servers may be asked on either side of a tick."""
     numbers = [reply[1:].strip() for reply in (got, expected) if reply.startswith(b":")]
     return len(numbers) == 2 and abs(int(numbers[0]) - int(numbers[1])) <= 1
 
@@ -168,7 +168,7 @@ def no_touch(steps, server):
 
 
 def plain_requests_are_seen(steps, ours, theirs):
-    """Pipelined plain GETs and SETs, which take a short way: slow log and statistics of both servers."""
+    """Pipelined plain GETs and SETs, which take the short path: slow log and statistics of both servers."""
     script = [("SET", f"k{i % 7}", "v" * i) if i % 3 else ("GET", f"k{i % 11}") for i in range(100)]
     seen = []
     for server in (ours, theirs):
@@ -194,7 +194,7 @@ def plain_requests_are_seen(steps, ours, theirs):
 
 
 def own_directives(steps, server_kind):
-    """Directives of ours that choose how files are made."""
+    """Directives of ours that control how files are created."""
     options = {"aof-segment-bytes": "1mb", "compression-upper": "lz4", "filter-bits-per-key": 16}
     with Server(server_kind, options) as server:
         client = server.connect()

@@ -1,11 +1,11 @@
-"""python3 -m point_in_time [--writes N]: back to a second, with a checkpoint and the log behind it.
+"""python3 -m point_in_time [--writes N]: restores the data of a given second from a checkpoint and the log behind it.
 
-A server with `aof-timestamp-enabled yes` and `aof-archive-dir` writes, makes a checkpoint, writes for some
-seconds more through several memtables (so that log segments retire), and then loses everything by
-FLUSHALL. The checkpoint with the log of archive and log directory, cut at seconds before that, gives
+A server with `aof-timestamp-enabled yes` and `aof-archive-dir` writes, makes a checkpoint, writes for several
+more seconds through several memtables (so that log segments retire), and then loses everything by
+FLUSHALL. The checkpoint with the log of archive and log directory, truncated at seconds before that, yields
 exactly the data of these seconds (DEBUG DIGEST). Also: `sexton-check --truncate-to-timestamp` on a store
-whose tables hold nothing later, what it refuses, and `redis-check-aof --truncate-to-timestamp` on what
-BGREWRITEAOF leaves.
+whose tables contain nothing later, its refusals, and `redis-check-aof --truncate-to-timestamp` on the
+files that BGREWRITEAOF leaves.
 """
 
 import argparse
@@ -24,7 +24,7 @@ OPTIONS = {"appendonly": "yes", "appendfsync": "always", "enable-debug-command":
 
 
 def next_second():
-    """Waits until a second is over; returns the one that is."""
+    """Waits until the current second is over; returns the new one."""
     begun = int(time.time())
     while int(time.time()) == begun:
         time.sleep(0.005)

@@ -1,7 +1,7 @@
-"""python3 -m pubsub [--server sexton]: channels, patterns and key-space events beside redis-server 7.0.15.
+"""python3 -m pubsub [--server sexton]: channels, patterns and key-space events, compared with redis-server 7.0.15.
 
-The same scripts run on both servers with a publisher and listeners under RESP2 and RESP3; what each
-listener receives must be equal byte by byte, key-space events of random commands included.
+Both servers run common scripts with a publisher and listeners under RESP2 and RESP3; the output of each
+listener must be equal byte by byte, including key-space events of random commands.
 """
 
 import argparse
@@ -52,7 +52,7 @@ class Side:
         return [self.listeners[at].read_node().raw for _ in words[1:]]
 
     def messages(self, at):
-        """What a listener got up to a PING of its own, which comes behind all of it."""
+        """The output of a listener up to a PING of its own, which follows all of it."""
         listener = self.listeners[at]
         # The publisher's replies were read, so its messages are on their way; the mark is one of them.
         self.publisher.cmd("PUBLISH", "mark", "end")
@@ -192,7 +192,7 @@ def events(steps, ours, theirs, commands=3000):
 
 
 def greedy_publisher(steps, server):
-    """A listener that does not read is closed at its limit; others get everything."""
+    """A listener that does not read is disconnected at its limit; others receive everything."""
     side = Side(server)
     side.publisher.cmd("CONFIG", "SET", "client-output-buffer-limit", "pubsub 4mb 0 0")
     side.subscribe(0, "SUBSCRIBE", "bulk")

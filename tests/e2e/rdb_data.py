@@ -1,5 +1,5 @@
-"""Data of every type in small and large encodings, and two ways to look at it: through a server's
-replies, and through the lines of `rdb_tool print`. Both give the same plain Python values."""
+"""Data of every type in small and large encodings, and two ways to read it: through a server's
+replies, and through the lines of `rdb_tool print`. Both yield identical plain Python values."""
 
 import json
 import random
@@ -185,7 +185,7 @@ def decoded_value(kind, value):
 
 
 def by_file(path):
-    """The same from a file, and the sources of its function libraries."""
+    """Like `by_reply`, but from a file, with the sources of its function libraries."""
     out, functions = {}, []
     for line in rdb_tool("print", path):
         record = json.loads(line)
@@ -199,7 +199,7 @@ def by_file(path):
 
 
 def reduced(value, like):
-    """A stream decoded from a file without what the reply does not show."""
+    """A stream decoded from a file, without the parts that the reply does not show."""
     if not isinstance(like, dict) or "entries" not in like:
         return value
     groups = []

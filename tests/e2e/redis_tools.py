@@ -13,7 +13,7 @@ from harness.steps import Steps
 
 
 def run(command, timeout_s=120, stdin=None):
-    """(exit code, output); a command still running at the limit is ended and that is code None."""
+    """(exit code, output); a command that exceeds the time limit is stopped and has code None."""
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                stdin=subprocess.PIPE if stdin else subprocess.DEVNULL, text=True, errors="replace")
     try:

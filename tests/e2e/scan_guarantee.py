@@ -1,8 +1,8 @@
 """python3 -m scan_guarantee [--keys 1000000] [--maxmemory-mb 64]
 
 SCAN while other connections write, delete and read cold keys, so that memtables are flushed,
-tables compacted and entries evicted under the iteration: every key that was there from the
-first page to the last and was not touched must be returned.
+tables compacted and entries evicted during the iteration: every key that existed unchanged from the
+first page to the last must be returned.
 """
 
 import argparse

@@ -1,8 +1,8 @@
-"""python3 -m script_clients [--server sexton]: libraries of others that live on scripts.
+"""python3 -m script_clients [--server sexton]: third-party libraries that rely on scripts.
 
 redis-py: Lock, register_script, and its functions' commands; node: rate-limiter-flexible and redlock over ioredis
-(node_client/scripts.js). Each is used by several clients at once, and what it promises is counted. Then queues of jobs, locks and a
-limiter while the server is killed once: `python3 -m job_queues` kills it more often.
+(node_client/scripts.js). Each is used by several clients at once, and its guarantees are checked by counting. Then job queues,
+locks and a rate limiter while the server is killed once: `python3 -m job_queues` kills it more often.
 """
 
 import argparse
@@ -42,7 +42,7 @@ end}
 
 
 def together(count, work):
-    """Runs `work(number)` in so many threads; what they have raised."""
+    """Runs `work(number)` in this many threads; returns the exceptions they raised."""
     raised = []
 
     def run(number):

@@ -1,9 +1,9 @@
-"""python3 -m scripts [--quick] [--seed N]: scripts beside redis-server, and what becomes of them when things go wrong.
+"""python3 -m scripts [--quick] [--seed N]: scripts, compared with redis-server, and their behaviour under failures.
 
 Generated scripts run on both servers, in RESP2 and RESP3: conversions of values and replies, errors, the libraries
 cjson, cmsgpack, struct and bit on random values, commands on strings. Replies and keys must be equal, byte by byte.
-Then: a script that never ends holds up nobody but those who need its keys; kill -9 in the middle of scripts leaves
-each of them whole or not at all; undeclared and cold keys; limits of memory.
+Then: a script that never ends delays only clients that need its keys; kill -9 during scripts leaves
+each of them complete or without effect; undeclared and cold keys; memory limits.
 """
 
 import argparse
@@ -40,7 +40,7 @@ BITS = ["band", "bor", "bxor", "lshift", "rshift", "arshift", "rol", "ror"]
 
 
 class Maker:
-    """Makes scripts by chance."""
+    """Makes random scripts."""
 
     def __init__(self, seed):
         self.chance = random.Random(seed)
@@ -209,7 +209,7 @@ def endless(steps, seconds, most_ms):
 
 
 def peak_bytes(pid):
-    """The most memory that a process has had."""
+    """Peak memory of a process."""
     status = Path(f"/proc/{pid}/status").read_text()
     return int(status.split("VmHWM:")[1].split()[0]) << 10
 
@@ -219,7 +219,7 @@ BUSY = "local x = 0 for i = 1, 100000 do x = x + i % 7 end return redis.call('in
 
 
 def side_by_side(steps):
-    """Two workers run scripts on different keys at the same time: together they do more than one alone."""
+    """Two workers run scripts on different keys at once: together they do more than one alone."""
     rates, shares = {"1": 0, "2": 0}, 0
     # The best of several turns: other processes take time from some.
     for workers in ("1", "2") * 4:

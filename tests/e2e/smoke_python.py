@@ -172,7 +172,7 @@ def main():
 
 
 def guarded(steps, part, *args):
-    """One exception (a missing command) fails its group, not the rest."""
+    """An exception (a missing command) fails its group, not the rest."""
     try:
         part(*args)
     except (redis.RedisError, KeyError, TypeError, ValueError) as error:

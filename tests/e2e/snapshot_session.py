@@ -1,11 +1,11 @@
 """python3 -m snapshot_session [--server sexton] [--keys 20000] [--reads 10000] [--rounds 2]
 
-A snapshot session against a copy of the data taken at the same moment. In each round the writers stop, a
-session opens, everything is copied into a redis-server, and the writers go on at full speed: they overwrite,
-delete and re-create the very keys, change their expiry, empty one database and swap the two. Meanwhile the
+A snapshot session compared with a copy of the data taken at that moment. In each round the writers stop, a
+session opens, everything is copied into a redis-server, and the writers continue at full speed: they overwrite,
+delete and re-create these keys, change their expiry, empty one database and swap the two. Meanwhile the
 session sends random GET, MGET, EXISTS, TYPE, STRLEN, GETRANGE, TTL, PEXPIRETIME, DUMP and SCAN, and ZRANGE and others to
-the keys that hold sorted sets; every reply must equal that of the copy. The copy has no expiry times, because the session's clock stands still; they are kept
-beside it.
+the keys that hold sorted sets; every reply must equal that of the copy. The copy has no expiry times, because the session's
+clock is stopped; they are kept separately.
 """
 
 import argparse
@@ -29,7 +29,7 @@ def name(number):
 
 
 def is_sorted(number):
-    """Whether a key holds a sorted set, in every moment in which it is there."""
+    """Whether a key holds a sorted set whenever it exists."""
     return number % 10 == 3
 
 
@@ -100,7 +100,7 @@ def write(port, seed, keys, stop, done, refused):
 
 
 class Writers:
-    """Processes that write until `stop`: the session's thread has the interpreter for itself."""
+    """Processes that write until `stop`, so that the session's thread does not share the interpreter."""
 
     def __init__(self, port, keys, seed):
         self.ended = multiprocessing.Event()
@@ -114,7 +114,7 @@ class Writers:
             process.start()
 
     def stop(self):
-        """Operations, error replies, and whether all ended as they should."""
+        """Returns operations, error replies, and whether all processes ended normally."""
         self.ended.set()
         for process in self.processes:
             process.join(60)
@@ -123,7 +123,7 @@ class Writers:
 
 
 class Copy:
-    """Everything a server holds, in a redis-server, and beside it dumps and expiry times."""
+    """A server's complete data, in a redis-server, with dumps and expiry times kept separately."""
 
     def __init__(self, source, target):
         self.dumps, self.due_ms, self.target = {}, {}, target
@@ -144,13 +144,13 @@ class Copy:
             self.due_ms[database] = {key: ms for key, _, ms in there}
 
     def ttl(self, database, key, opened_ms):
-        """What TTL may answer in a session that was opened between the two times."""
+        """The possible replies of TTL in a session that was opened between the two times."""
         ms = self.due_ms[database].get(key, -2)
         return {ms} if ms < 0 else {(ms - at + 500) // 1000 for at in range(opened_ms[0], opened_ms[1] + 1)}
 
 
 def fill(connection, keys, rng):
-    """Brings both databases to about the wanted share of living keys. Nothing is due within the copy's time."""
+    """Brings both databases to about the wanted share of existing keys. Nothing expires during the copy."""
     for database in range(DATABASES):
         connection.cmd("SELECT", database)
         requests = []
@@ -170,7 +170,7 @@ def fill(connection, keys, rng):
 
 
 class Session:
-    """The reader of one instant, and the comparison of what it is told."""
+    """A reader of one instant, and the comparison of its replies."""
 
     def __init__(self, connection, copy, opened_ms, keys, rng):
         self.connection, self.copy, self.opened_ms = connection, copy, opened_ms
@@ -183,7 +183,7 @@ class Session:
             self.wrong.append((self.database, request[:3], got if len(repr(got)) < 200 else repr(got)[:200]))
 
     def read(self):
-        """One random read, answered as the copy answers."""
+        """One random read, which must be answered as the copy answers it."""
         rng, database = self.rng, self.rng.randrange(DATABASES)
         if database != self.database:
             self.database = database

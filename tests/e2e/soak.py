@@ -1,10 +1,10 @@
-"""python3 -m soak [--seconds 1200] [--server PATH]: looks for what grows.
+"""python3 -m soak [--seconds 1200] [--server PATH]: finds resources that grow.
 
-The same keys again and again through every command of the server's own COMMAND list, beside clients that come and go
-in every way a client can go, FLUSHALLs, swaps, saves, rewrites, snapshots, scans and CONFIG SETs. In rounds: work, then
-all clients leave, the data is deleted, and the quiet server is measured. What a round leaves behind adds up; what is
+Applies every command of the server's own COMMAND list to a fixed set of keys repeatedly, while clients connect and disconnect
+in every possible way, with FLUSHALLs, swaps, saves, rewrites, snapshots, scans and CONFIG SETs. In rounds: work, then
+all clients disconnect, the data is deleted, and the idle server is measured. Leaks of a round accumulate; memory
 merely in use does not. The first quarter of the rounds is warm-up; the medians of the second and the last quarter are
-compared, by a tolerance for each figure.
+compared, with a tolerance for each figure.
 """
 
 import argparse
@@ -143,7 +143,7 @@ TABLES = {
 
 
 class Words:
-    """Arguments for a command: the template of its name, or by the positions of its keys and its arity."""
+    """Arguments for a command: from the template of its name, or from the positions of its keys and its arity."""
 
     def __init__(self, seed, dump):
         self.random = random.Random(seed)
@@ -200,7 +200,7 @@ def table(connection):
 
 
 class Work:
-    """Threads that work until told to stop; what they met."""
+    """Threads that work until told to stop; records their errors."""
 
     def __init__(self, server, seed, dump):
         self.server, self.seed, self.dump = server, seed, dump
@@ -213,7 +213,7 @@ class Work:
         self.sent = {}
 
     def show_clients(self):
-        """Who waits for what, as far as the server still says so."""
+        """Shows the blocked clients, as far as the server still reports them."""
         try:
             connection = self.server.connect(timeout_s=5)
             print(connection.cmd("CLIENT", "LIST").decode(errors="replace"), flush=True)
@@ -250,7 +250,7 @@ class Work:
             self.stop.set()
 
     def every_command(self):
-        """Pipelines of one command each, now and then inside MULTI, over keys that meet all the others."""
+        """Pipelines of one command each, occasionally inside MULTI, over keys shared with all other commands."""
         self.seed += 1
         words = Words(self.seed, self.dump)
         connection = self.server.connect()
@@ -279,7 +279,7 @@ class Work:
         connection.close()
 
     def due_times(self):
-        """The same keys get another due time, lose it and are read: nothing of the old one may stay."""
+        """Expiry times of a fixed set of keys are changed, removed and read: nothing of the old ones may remain."""
         self.seed += 1
         words = Words(self.seed, self.dump)
         connection = self.server.connect()
@@ -295,7 +295,7 @@ class Work:
         connection.close()
 
     def visitors(self):
-        """Clients that come, begin something, and go in every way."""
+        """Clients that connect, begin something, and disconnect in every possible way."""
         self.seed += 1
         words = Words(self.seed, self.dump)
         port, lived = self.server.port, []
@@ -353,7 +353,7 @@ class Work:
             sock.close()
 
     def admin(self):
-        """What an operator and a schedule do, all of it again and again."""
+        """The actions of an operator and of a schedule, repeatedly."""
         self.seed += 1
         rnd = random.Random(self.seed)
         connection = self.server.connect(timeout_s=60)
@@ -394,8 +394,8 @@ def info(connection):
 
 
 def settle(server, timeout_s=8.0):
-    """Everybody has left, the data is deleted, nothing is under way; MEMORY PURGE gives back what the allocator keeps
-    for reuse, so that what is left is held by somebody."""
+    """Waits until all clients have left, the data is deleted and no work is in progress; MEMORY PURGE returns memory that the
+    allocator keeps for reuse, so that the rest is really in use."""
     connection = server.connect(timeout_s=60)
     connection.pipeline([["FLUSHALL"], ["CONFIG", "RESETSTAT"], ["SLOWLOG", "RESET"], ["BGREWRITEAOF"]])
     deadline = time.monotonic() + timeout_s
@@ -413,7 +413,7 @@ def settle(server, timeout_s=8.0):
 
 
 def descriptors(server):
-    """Open descriptors but those of files in the data directory, which are counted as files; deleted ones count."""
+    """Open descriptors, except those of files in the data directory, which are counted as files; deleted ones count."""
     count = 0
     for link in Path(f"/proc/{server.pid}/fd").iterdir():
         try:
@@ -442,7 +442,7 @@ def measure(server):
 
 
 def tolerance(name, before):
-    """By how much the last median may lie above the second quarter's."""
+    """The tolerated excess of the last median over the second quarter's."""
     if name in TABLES:
         return TABLES[name]
     return {
@@ -472,10 +472,10 @@ def check_commands(steps, work, commands):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=1200)
-    parser.add_argument("--round-seconds", type=float, default=None, help="work of a round; 20 rounds when not given")
+    parser.add_argument("--round-seconds", type=float, default=None, help="seconds of work per round; default: 20 rounds")
     parser.add_argument("--server", default="sexton", help="sexton, or the path of a binary")
     parser.add_argument("--port", type=int, default=None)
-    parser.add_argument("--only", choices=sorted(set(JOBS)), help="this work alone")
+    parser.add_argument("--only", choices=sorted(set(JOBS)), help="only this work")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     steps = Steps(f"soak of {args.seconds:.0f} s")

@@ -1,7 +1,7 @@
-"""python3 -m takeover: dump.rdb out and in, and starting in the directory of a Redis server.
+"""python3 -m takeover: export and import of dump.rdb, and starting in the directory of a Redis server.
 
-Both sides are compared by DEBUG DIGEST and by PEXPIRETIME of every key. Also what must be refused:
-commands that are unknown, damaged files, a foreign dump beside a store; and that an import which
+Both sides are compared by DEBUG DIGEST and by PEXPIRETIME of every key. Also tested: refusals of
+unknown commands, damaged files, and a foreign dump beside a store; and that an import that
 was killed is undone.
 """
 
@@ -52,7 +52,7 @@ def fill(connection, keys, seed=7):
 
 
 def view(connection):
-    """Digest, and expiry of every key where it can be asked for."""
+    """Digest, and the expiry of every key if the server supports it."""
     digest = connection.cmd("DEBUG", "DIGEST")
     times = {}
     for db in range(3):
@@ -73,7 +73,7 @@ def same(steps, name, ours, theirs):
 
 
 def out(steps, servers, folder, keys):
-    """What we save, others load."""
+    """Other servers load our dumps."""
     for name, more in {"compressed": {}, "plain": {"rdbcompression": "no", "rdbchecksum": "no"}}.items():
         with Server("sexton", dict(DEBUG, **more)) as server:
             connection = server.connect()
@@ -96,14 +96,14 @@ def start_on(home, **options):
 
 
 def refused(home, **options):
-    """Starts where the server must not come up; returns what it says."""
+    """Starts a server that must fail to start; returns its output."""
     server = start_on(home, **options)
     done = subprocess.run(server.command_line(), capture_output=True, text=True, timeout=60)
     return done.returncode, (done.stdout + done.stderr).strip().splitlines()[-1]
 
 
 def into(steps, servers, folder, keys):
-    """What others leave behind, we take over."""
+    """We import the data of other servers."""
     for peer, kind, _version in servers:
         home = folder / "in"
         forms = {"dump.rdb": {"appendonly": "no"}, "log": {"appendonly": "yes", "aof-use-rdb-preamble": "no"},
@@ -144,7 +144,7 @@ def rewrite(connection):
 
 
 def foreign(folder, name, *requests, appendonly="no", kind="redis"):
-    """A directory that redis-server 7.0, or valkey-server 9.1, leaves after these requests."""
+    """A directory with the data of redis-server 7.0, or valkey-server 9.1, after these requests."""
     home = folder / name
     with Server(kind, dict(DEBUG, appendonly=appendonly), directory=home) as other:
         connection = other.connect()
@@ -199,7 +199,7 @@ def refusals(steps, folder):
 
 
 def log_of_one_file(steps, folder):
-    """What a Redis before 7.0 leaves, and one that was upgraded half way: the same keys as redis-server finds."""
+    """The files of a Redis before 7.0, and of a half-finished upgrade: the keys must match redis-server's."""
     requests = [(b"SET", b"k%d" % nth, b"v%d" % nth) for nth in range(3)]
     text = b"".join(encode(request) for request in requests)
     other = encode((b"SET", b"other", b"1"))
@@ -249,7 +249,7 @@ LONG_KEY_TEXT = "key of 65537 bytes, at most 65536 allowed, which begins with 'a
 
 
 def long_keys(steps, folder):
-    """A key that no table takes: refused by length and beginning, and everything is where it was."""
+    """A key too long for any table: the import is refused with its length and prefix, and everything is unchanged."""
     for form, more, requests in [
         ("dump.rdb", {"appendonly": "no"}, []),
         ("log", {"appendonly": "yes"}, []),
@@ -342,7 +342,7 @@ def while_loading(steps, folder):
 
 
 def while_opening(steps, folder):
-    """There is no store yet: a fifo in place of the journal, which is read first, holds the start up as long as we want."""
+    """The store does not exist yet: a fifo in place of the journal, which is read first, delays the start for as long as needed."""
     home = folder / "opening"
     with start_on(home, appendfsync="always") as server:
         connection = server.connect()
@@ -469,7 +469,7 @@ def wait_for_save(connection):
 
 
 def without_log(steps, folder):
-    """appendonly no: what SHUTDOWN saves is there again."""
+    """appendonly no: data saved by SHUTDOWN is there again."""
     home = folder / "without-log"
     stops = {"SHUTDOWN SAVE": ("", True), "SHUTDOWN NOSAVE": ("3600 1", False),
              "SHUTDOWN": ("3600 1", True), "SIGTERM": ("3600 1", True), "SIGTERM without save points": ("", False)}
@@ -518,7 +518,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--server", help="our binary")
     parser.add_argument("--redis-6", help="path of a redis-server 6.2")
-    parser.add_argument("--alone", action="store_true", help="without the exchange of whole files with others")
+    parser.add_argument("--alone", action="store_true", help="skip the exchange of complete files with other servers")
     parser.add_argument("--keys", type=int, default=20000)
     args = parser.parse_args()
     if args.server:

@@ -1,4 +1,4 @@
-"""python3 -m unittest test_matrix: the matrix of commands and states can fail, and misses no command."""
+"""python3 -m unittest test_matrix: the matrix of commands and states detects failures, and misses no command."""
 
 import socket
 import threading
@@ -17,7 +17,7 @@ from matrix.table import Case, Table
 
 
 class Declared:
-    """A server's answers to COMMAND INFO and DOCS for a command that no hint knows."""
+    """A server's replies to COMMAND INFO and DOCS for a command without a hint."""
 
     def cmd(self, _, sub):
         if sub == "INFO":
@@ -97,7 +97,7 @@ def right(words):
 
 
 class Plays(unittest.TestCase):
-    """One cell on a server that is right, and on servers that are not."""
+    """Plays one cell on a correct server, and on faulty ones."""
 
     def play(self, answer, context="alone"):
         ours, theirs = Fake(answer), Fake(right)
@@ -123,7 +123,7 @@ class Plays(unittest.TestCase):
             self.play(lambda words: None if words[0] == b"GET" else right(words))
 
     def test_a_reply_keeps_its_tag_behind_a_push(self):
-        """A read beside FLUSHALL may find nothing on one side; what stands behind it is compared all the same."""
+        """A read concurrent with FLUSHALL may find nothing on one side; the replies behind it are still compared."""
         cell = Cell(Case("GET", 0, [b"GET", Key(0)], True, "string", set()), "loading", "reply-off-subscribed", "normal", "everysec", 3)
         play = Player(None, None, {"get"})
         play.cell = cell

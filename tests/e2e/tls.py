@@ -1,9 +1,9 @@
-"""python3 -m tls [--handshakes 10000]: clients with TLS; one line a check.
+"""python3 -m tls [--handshakes 10000]: clients with TLS; one line per check.
 
-Certificates are made here, by an authority of our own. redis-cli, redis-py and ioredis come in with and without a
-certificate; large values, pipelines, messages and waits cross the connection; a slow reader is served bit by bit and
-closed at the output limit; certificates are changed under traffic; wrong, expired and foreign ones are turned away by the
-thousand, in words, while others are served. Without arguments it is quick.
+Certificates are issued by an authority of the test. redis-cli, redis-py and ioredis connect with and without a
+certificate; large values, pipelines, messages and blocking commands work over the connection; a slow reader is served piecewise
+and disconnected at the output limit; certificates are replaced under traffic; thousands of wrong, expired and foreign ones are
+rejected with a message while others are served. Without arguments it is quick.
 """
 
 import argparse
@@ -49,7 +49,7 @@ class Authority:
 
 
 class Tls:
-    """The files, and ways to come in with them."""
+    """The certificate files, and ways to connect with them."""
 
     def __init__(self):
         self.directory = Path(tempfile.mkdtemp(prefix="sexton-test-tls-"))
@@ -202,7 +202,7 @@ def certificates_name_users(steps, tls, server):
 
 
 def served(connection):
-    """The subject's serial of what the server has shown."""
+    """The serial number of the certificate that the server has shown."""
     return connection.sock.getpeercert()["serialNumber"]
 
 
@@ -317,7 +317,7 @@ def sessions_are_resumed(steps, tls, server):
 
 
 def refused_handshakes(steps, tls, server, count):
-    """Wrong, expired and foreign certificates, none at all, no TLS, and clients that leave: none comes in."""
+    """Wrong, expired and foreign certificates, none at all, no TLS, and clients that disconnect: all are rejected."""
     admin = server.connect()
     admin.cmd("CONFIG", "SET", "tls-auth-clients", "yes")
     good = tls.connect("ann")

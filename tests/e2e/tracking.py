@@ -1,9 +1,9 @@
-"""python3 -m tracking [--quick] [--server sexton]: caches of clients (CLIENT TRACKING) beside redis-server 7.0.15, and under stress.
+"""python3 -m tracking [--quick] [--server sexton]: client-side caching (CLIENT TRACKING), compared with redis-server 7.0.15, and under stress.
 
-The same sequences of reads and writes by tracking clients in every mode run on both servers; all that each client gets,
-invalidations included, must be equal byte by byte. Then clients that cache read beside writers: what a cache gives may
-not be older than a write that was answered before the client last heard from the server, and in the end every cache
-holds what the server holds.
+Sequences of reads and writes by tracking clients in every mode run on both servers; all output of each client,
+including invalidations, must be equal byte by byte. Then caching clients read while writers write: a cached value must
+not be older than a write that was answered before the client last received data from the server, and in the end every cache
+agrees with the server.
 """
 
 import argparse
@@ -39,7 +39,7 @@ CHANGES = {
 
 
 class Side:
-    """A server with all trackers and those who hear in their place."""
+    """A server with all trackers and the clients that receive their redirected messages."""
 
     def __init__(self, server):
         self.receivers = {"listener": server.connect(), "resp3": server.connect()}
@@ -55,7 +55,7 @@ class Side:
             assert connection.cmd("CLIENT", "TRACKING", *options, *redirect) == b"OK"
 
     def run(self, name, requests):
-        """Sends requests at once; all that each connection gets up to a mark of its own."""
+        """Sends requests at once; returns the output of each connection up to a mark of its own."""
         got = {}
         connection = self.trackers[name]
         mark = [b"CLIENT", b"ID"]
@@ -119,7 +119,7 @@ def random_command(rng):
 
 
 def random_step(rng):
-    """Whose step, and its requests, which are sent at once."""
+    """The client of the step, and its requests, which are sent at once."""
     name = rng.choice(TRACKERS)[0]
     if name in CHANGES and rng.random() < 0.05:
         return name, [[b"CLIENT", b"TRACKING", b"OFF"], [b"CLIENT", b"TRACKING", *map(to_bytes, rng.choice(CHANGES[name]))]]
@@ -167,7 +167,7 @@ def differential(steps, ours, theirs, count):
 
 
 class Versions:
-    """Keys whose values are numbers that only rise, and which of them were answered to their writers."""
+    """Keys with increasing numbers as values, and the ones that were acknowledged to their writers."""
 
     def __init__(self, keys):
         self.keys = [b"key:%d" % number for number in range(keys)]
@@ -191,7 +191,7 @@ class Versions:
 
 
 class Cache:
-    """A client that caches what it reads, and forgets what it is told to."""
+    """A client that caches the values it reads, and drops them on invalidation."""
 
     def __init__(self, server, versions, mode, seed):
         self.connection = server.connect()
@@ -204,7 +204,7 @@ class Cache:
         assert self.connection.cmd("CLIENT", "TRACKING", *options[mode]) == b"OK"
 
     def hear(self, node):
-        """Takes a push; false for a reply."""
+        """Handles a push; false for a reply."""
         if node.kind != ord(">"):
             return False
         self.told += 1
@@ -304,7 +304,7 @@ def write(server, versions, seed):
 
 
 def staleness(steps, kind, options, count):
-    """Ten clients that cache beside three writers."""
+    """Ten caching clients concurrent with three writers."""
     with Server(kind, options) as server:
         versions = Versions(60)
         versions.left = count
@@ -341,7 +341,7 @@ def staleness(steps, kind, options, count):
 
 
 def bounded(steps, server):
-    """The table of what was read keeps its bound, and who loses his place in it hears of that."""
+    """The tracking table keeps its limit, and a client that loses its entry is notified."""
     cache, control = server.connect(), server.connect()
     control.cmd("FLUSHALL")
     cache.node("HELLO", 3)
@@ -362,7 +362,7 @@ def bounded(steps, server):
 
 
 def evicted(steps, kind):
-    """A key that maxmemory has evicted is told."""
+    """The eviction of a key by maxmemory is reported."""
     with Server(kind, {"maxmemory": "16mb", "maxmemory-policy": "allkeys-lru", "appendonly": "no"}) as server:
         cache, writer = server.connect(), server.connect()
         cache.node("HELLO", 3)

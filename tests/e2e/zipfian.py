@@ -1,13 +1,13 @@
-"""python3 -m zipfian [--only hits|beyond] [--seconds 1200] [--quick]: as a cache is used.
+"""python3 -m zipfian [--only hits|beyond] [--seconds 1200] [--quick]: use as a cache.
 
-`hits`: one trace of GETs by Zipf's law (0.99), each that misses followed by a SET, against sexton and redis-server under
-each eviction policy: the share of hits beside redis-server's with the same `maxmemory`, and beside that of a
-redis-server whose `maxmemory` lets it keep as many keys. The first says what a megabyte is worth, the second whether the
-policy keeps the right keys. A tenth of the trace is a scan of keys that come once, as a cache of the real world has it.
+`hits`: a trace of GETs by Zipf's law (0.99), each miss followed by a SET, against sexton and redis-server under
+each eviction policy. The hit ratio is compared with redis-server's under an equal `maxmemory`, and with that of a
+redis-server whose `maxmemory` lets it keep an equal number of keys. The first shows the value of a megabyte, the second
+whether the policy keeps the right keys. A tenth of the trace is a scan of keys that occur once, as in real caches.
 
-`beyond`: ten times as much data as `maxmemory`, nothing evicted, in a control group of 1.25 times the bound where one
-can be made: GETs by Zipf's law beside SETs, for --seconds. Shown are the share of GETs that memory answers and the
-percentiles of latency; afterwards GETs of the hottest keys are timed beside those of a server that holds everything in
+`beyond`: ten times as much data as `maxmemory`, nothing evicted, in a control group of 1.25 times the bound if one
+can be created: GETs by Zipf's law concurrent with SETs, for --seconds. The output is the share of GETs served from memory and
+the percentiles of latency; afterwards GETs of the hottest keys are timed against a server that holds everything in
 memory, in interleaved rounds.
 """
 
@@ -32,8 +32,8 @@ HOT_KEYS = 1_000
 
 
 def trace(requests, keys, seed):
-    """Numbers of keys in the order in which they are asked for: nine in ten by Zipf's law, the rest a scan of keys that
-    come once."""
+    """Key numbers in request order: nine in ten by Zipf's law, the rest a scan of keys that occur
+    once."""
     rng = random.Random(seed)
     total, cumulated = 0.0, []
     for rank in range(1, keys + 1):
@@ -47,7 +47,7 @@ def trace(requests, keys, seed):
 
 
 def hit_share(kind, policy, asked, bound, args):
-    """Share of the second half of the trace that was answered, and how many keys were kept meanwhile; the first half
+    """Hit ratio of the second half of the trace, and the number of keys kept meanwhile; the first half
     fills the cache."""
     options = {"appendonly": "no", "save": "", "maxmemory": bound, "maxmemory-policy": policy}
     hits = tried = 0
@@ -160,10 +160,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--server", default="sexton")
     parser.add_argument("--only", choices=["hits", "beyond"])
-    parser.add_argument("--quick", action="store_true", help="small: to try the module itself")
+    parser.add_argument("--quick", action="store_true", help="a smoke run of the module")
     parser.add_argument("--seconds", type=int, default=1200)
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--policy", action="append", choices=POLICIES, help="these alone")
+    parser.add_argument("--policy", action="append", choices=POLICIES, help="only these policies")
     parser.add_argument("--requests", type=int, default=1_500_000)
     parser.add_argument("--keys", type=int, default=600_000)
     parser.add_argument("--value-bytes", type=int, default=500)

@@ -1,5 +1,5 @@
-//! The rules of the engine under random histories: kept, they are enough; broken, it shows.
-//! `make model` runs the same for much longer.
+//! Tests the rules of the engine under random histories: with all rules on no history violates the guarantees, and a
+//! disabled rule is detected. `make model` runs these tests for much longer.
 
 use sexton_tests::model::history::{Emphasis, histories_until_violation, run, search};
 use sexton_tests::model::{Rule, Rules};
@@ -7,7 +7,7 @@ use sexton_tests::model::{Rule, Rules};
 /// Histories with all rules on.
 const HISTORIES: u64 = 2_000;
 
-/// A switch that is not caught within so many histories belongs to the rare ones.
+/// A switch that is not caught within this many histories belongs to the rare ones.
 const FEW: u64 = 3_000;
 
 /// Rules whose switch needs more than [`FEW`] histories; `make model` covers them.

@@ -47,8 +47,8 @@ pub fn matches(pattern: &[u8], text: &[u8], ignore_case: bool) -> bool {
     }
 }
 
-/// Matches one byte against the class that starts behind `[`; also the position behind `]`. A
-/// class without end runs to the end of the pattern, as in Redis.
+/// Matches one byte against the class that starts after `[`; also returns the position after `]`. An unterminated class
+/// extends to the end of the pattern, as in Redis.
 fn match_class(pattern: &[u8], mut p: usize, byte: u8, ignore_case: bool) -> (bool, usize) {
     let fold = |b: u8| if ignore_case { b.to_ascii_lowercase() } else { b };
     let byte = fold(byte);

@@ -73,7 +73,7 @@ pub fn split_words(line: &[u8]) -> Result<Vec<Vec<u8>>, SplitError> {
     }
 }
 
-/// Reads up to the closing quote; the position behind it is returned.
+/// Reads up to the closing quote; returns the position after it.
 fn double_quoted(line: &[u8], mut at: usize, word: &mut Vec<u8>) -> Result<usize, SplitError> {
     loop {
         match (line.get(at), line.get(at + 1)) {

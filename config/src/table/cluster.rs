@@ -1,4 +1,4 @@
-//! Redis Cluster: not built, so all but `cluster-enabled` are stored only.
+//! Redis Cluster: not supported, so all directives but `cluster-enabled` are only stored.
 
 use super::{INT_MAX, LONG_MAX, ULONG_MAX, choice, int, memory, optional, special, text, yes_no};
 use crate::directive::Directive;

@@ -1,5 +1,5 @@
-//! The commands as access rules know them: numbered, with their categories. Commands of Redis that this server does not
-//! have are among them, so that rules written for a Redis are understood.
+//! The commands as access rules know them: numbered, with their categories. They include Redis commands that this server
+//! does not have, so that rules written for Redis are accepted.
 
 use std::collections::HashMap;
 
@@ -28,7 +28,7 @@ pub const CATEGORIES: [&str; 21] = [
     "scripting",
 ];
 
-/// Most commands that rules can tell apart.
+/// Maximum number of commands that rules can distinguish.
 pub(super) const COMMANDS_MAX: usize = 1024;
 
 /// One command or subcommand.
@@ -58,10 +58,10 @@ pub fn category(name: &[u8]) -> Option<usize> {
 }
 
 impl Catalog {
-    /// Adds a command with its categories (`@read`), and answers its number; a container stands before its subcommands.
+    /// Adds a command with its categories (`@read`), and returns its number; a container precedes its subcommands.
     ///
     /// # Panics
-    /// With more commands than rules can tell apart: a mistake in the table of commands.
+    /// If there are more commands than rules can distinguish: a mistake in the command table.
     pub fn add<'c>(
         &mut self,
         name: &'static str,

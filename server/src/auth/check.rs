@@ -1,10 +1,10 @@
-//! May a user do this? Asked with what the table of commands knows of a request.
+//! Permission checks, based on what the command table knows of a request.
 
 use super::selector::{KeyRights, Selector};
 use super::user::User;
 use crate::interop::glob;
 
-/// Why a request is refused. The larger one is told when several sets of rights refuse it.
+/// Why a request is refused. If several sets of rights refuse it, the largest reason is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Denied {
     /// The command, or the subcommand.
@@ -16,7 +16,7 @@ pub enum Denied {
 }
 
 impl Denied {
-    /// The text behind `-NOPERM`.
+    /// The text that follows `-NOPERM`.
     #[must_use]
     pub fn text(self, command: &str) -> String {
         match self {
@@ -34,7 +34,7 @@ impl Denied {
         }
     }
 
-    /// What a script hears.
+    /// The error text for a script.
     #[must_use]
     pub fn script_text(self) -> &'static str {
         match self {
@@ -70,14 +70,14 @@ impl Denied {
 pub trait Request {
     /// The command's number in the catalog.
     fn command(&self) -> usize;
-    /// True for what may be done before AUTH, and therefore by everybody.
+    /// True for commands that are allowed before AUTH, and therefore for every user.
     fn is_for_all(&self) -> bool;
-    /// The first argument behind the command's name.
+    /// The first argument after the command's name.
     fn first_arg(&self) -> Option<&[u8]>;
     /// The argument at a place.
     fn arg(&self, at: usize) -> &[u8];
-    /// Calls `find` with the place of each key and what is done with it, up to the first for which it answers false:
-    /// that one's place.
+    /// Calls `allowed` with each key and its use, up to the first one for which it returns false; returns the index of that
+    /// key.
     fn refused_key(&self, allowed: &mut dyn FnMut(&[u8], KeyRights) -> bool) -> Option<usize>;
     /// The places of channels that are published or listened to, and whether they are patterns.
     fn channels(&self) -> (std::ops::Range<usize>, bool);

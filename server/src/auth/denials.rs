@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Refusals of one kind within this time are one entry.
 const SAME_WITHIN_MS: u64 = 60_000;
 
-/// So many entries are looked at for one of the same kind.
+/// Number of recent entries that are searched for a refusal of the same kind.
 const LOOKED_AT: usize = 10;
 
 /// Why something was refused.

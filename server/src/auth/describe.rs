@@ -1,4 +1,4 @@
-//! Rules in words: the shortest row of categories and commands that gives the same rights, found as Redis finds it.
+//! Textual description of rules: the shortest list of categories and commands with equal rights, built as Redis builds it.
 
 use super::catalog::{CATEGORIES, Catalog};
 use super::selector::{KeyPattern, KeyRights, Selector};
@@ -36,7 +36,7 @@ impl Selector {
         rules
     }
 
-    /// The category that has most in common with what is allowed (forbidden, where rules forbid), and differs least.
+    /// The category with the fewest differences from the allowed (or forbidden) commands, and then with the most of them.
     fn best_category(
         &self,
         catalog: &Catalog,
@@ -104,7 +104,7 @@ impl Selector {
         rules
     }
 
-    /// True when commands to come are allowed: rules begin with all commands then.
+    /// True if future commands are allowed: the rules then begin with all commands.
     fn allows_commands_to_come(&self) -> bool {
         self.commands.has(super::catalog::COMMANDS_MAX - 1)
     }

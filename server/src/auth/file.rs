@@ -1,4 +1,4 @@
-//! Users in files: the lines of an `aclfile`, and those of the configuration.
+//! Users in files: the lines of an `aclfile` and of the configuration.
 
 use super::catalog::Catalog;
 use super::rules::{RuleError, has_blanks, merge_selectors};
@@ -8,10 +8,10 @@ use sexton_config::system_text;
 use std::sync::Arc;
 
 impl Auth {
-    /// Takes the users of an `aclfile` in the place of all that there are; answers the names of those before.
+    /// Replaces all users by those of an `aclfile`; returns the names of the previous ones.
     ///
     /// # Errors
-    /// What is wrong with the file, in Redis' words; nothing has changed then.
+    /// The error in the file, in Redis' words; nothing has changed then.
     pub fn load_file(&self, catalog: &Catalog, path: &str) -> Result<Vec<Vec<u8>>, String> {
         let text = std::fs::read(path).map_err(|error| {
             format!("Error loading ACLs, opening file '{path}': {}", system_text(&error))
@@ -20,10 +20,10 @@ impl Auth {
     }
 }
 
-/// Users by name out of the text of an `aclfile`, the default user among them.
+/// Parses the text of an `aclfile` into users by name, including the default user.
 ///
 /// # Errors
-/// Redis' text, which names every line that is wrong.
+/// Redis' text, which names every invalid line.
 pub(super) fn parse(
     catalog: &Catalog,
     all_channels: bool,
@@ -79,8 +79,8 @@ pub(super) fn parse(
     Ok(users)
 }
 
-/// Applies the rules of a line; what is wrong with them. Unknown commands are all named, of the rest only the first, and
-/// without the rule: it may hold a password.
+/// Applies the rules of a line; returns the errors. All unknown commands are named, of other errors only the first, and
+/// without the rule: it may contain a password.
 fn apply_all(
     catalog: &Catalog,
     all_channels: bool,
@@ -115,8 +115,8 @@ fn trim<'a>(text: &'a [u8], blanks: &[u8]) -> &'a [u8] {
     &text[start..end]
 }
 
-/// Looks whether the words of a `user NAME rules...` line of the configuration are rules. Unknown commands are left to
-/// the start, as in Redis.
+/// Checks whether the words of a `user NAME rules...` line of the configuration are rules. Unknown commands are checked
+/// at the start, as in Redis.
 ///
 /// # Errors
 /// Why it is none, and the place of the word that Redis names: it counts rules there and words from `user` on here, and
@@ -133,7 +133,7 @@ pub fn check_line(catalog: &Catalog, words: &[Vec<u8>]) -> Result<(), (usize, Ru
     Ok(())
 }
 
-/// A user out of the words of a `user` line of the configuration.
+/// Creates a user from the words of a `user` line of the configuration.
 ///
 /// # Errors
 /// Redis' text for the log.

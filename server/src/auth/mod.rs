@@ -1,7 +1,7 @@
-//! Users: who may connect, and what each may do.
+//! Users: their credentials and permissions.
 //!
-//! A user never changes: a change makes another one that takes its place, and raises the epoch. Connections keep the user
-//! they act as together with the epoch; one look at the epoch tells whether that is still the one.
+//! A user is immutable: a change creates a replacement and raises the epoch. A connection keeps its user together with
+//! the epoch; comparing epochs tells whether the user is still current.
 
 mod catalog;
 mod check;
@@ -48,7 +48,7 @@ pub struct Auth {
 }
 
 impl Default for Auth {
-    /// The default user, who may do everything and needs no password.
+    /// The default user: unrestricted, without a password.
     fn default() -> Self {
         let user = Arc::new(User::unrestricted(DEFAULT_USER));
         Self {
@@ -95,7 +95,7 @@ impl Identity {
         &self.user
     }
 
-    /// True when what it does must be looked at.
+    /// True if the user's actions must be checked.
     #[inline]
     #[must_use]
     pub fn is_restricted(&self) -> bool {
@@ -111,7 +111,7 @@ impl Identity {
 }
 
 impl Auth {
-    /// `requirepass`: the default user's only password; an empty one stands for none at all.
+    /// `requirepass`: the default user's only password; an empty one means no password.
     pub fn set_password(&self, password: &[u8]) {
         self.change(|users| {
             if let Some(user) = users.get_mut(DEFAULT_USER) {
@@ -179,7 +179,7 @@ impl Auth {
         self.identity(name).filter(|identity| identity.user.is_enabled())
     }
 
-    /// Brings the rights up to date. False when the user is gone.
+    /// Updates the rights. False if the user has been deleted.
     #[must_use]
     pub fn renew(&self, identity: &mut Identity) -> bool {
         if identity.is_current(self) {
@@ -194,7 +194,7 @@ impl Auth {
         }
     }
 
-    /// Applies rules to a user, who is made when there is none of this name: all of them or none.
+    /// Applies rules to a user, all of them or none. Creates the user if none has this name.
     ///
     /// # Errors
     /// The rule that is wrong, and why.

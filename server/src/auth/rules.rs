@@ -1,4 +1,4 @@
-//! What can be wrong with an access rule, and how the words of a selector are put together.
+//! Errors of access rules, and how the words of a selector are joined.
 
 /// Why a rule is refused; [`RuleError::text`] is Redis' text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -7,9 +7,9 @@ pub enum RuleError {
     Unknown,
     /// Not a rule.
     Syntax,
-    /// A key pattern behind `allkeys`.
+    /// A key pattern after `allkeys`.
     AllKeys,
-    /// A channel pattern behind `allchannels`.
+    /// A channel pattern after `allchannels`.
     AllChannels,
     /// A password to be removed that is not there.
     NoPassword,
@@ -61,10 +61,10 @@ pub fn has_blanks(text: &[u8]) -> bool {
     text.iter().any(|&byte| byte == 0 || byte.is_ascii_whitespace() || byte == 0x0b)
 }
 
-/// Puts the words of each selector (`(+get`, `~a)`) together to one rule.
+/// Joins the words of each selector (`(+get`, `~a)`) into one rule.
 ///
 /// # Errors
-/// The place of the word that opens a selector which is never closed.
+/// The index of the word that opens an unclosed selector.
 pub fn merge_selectors(words: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, usize> {
     let mut rules = Vec::new();
     let mut open: Option<(usize, Vec<u8>)> = None;

@@ -64,7 +64,7 @@ impl Bits {
 /// One set of rights.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selector {
-    /// Every command, those to come included.
+    /// Every command, including future ones.
     pub(super) all_commands: bool,
     pub(super) all_keys: bool,
     pub(super) all_channels: bool,
@@ -76,7 +76,7 @@ pub struct Selector {
 }
 
 impl Selector {
-    /// No rights, but those to all channels where `acl-pubsub-default` says so.
+    /// No rights, except those to all channels if `acl-pubsub-default` grants them.
     #[must_use]
     pub fn new(all_channels: bool) -> Self {
         Self {
@@ -99,7 +99,7 @@ impl Selector {
         selector
     }
 
-    /// True when nothing needs to be looked at.
+    /// True if nothing needs to be checked.
     #[must_use]
     pub fn is_unrestricted(&self) -> bool {
         self.all_commands && self.all_keys && self.all_channels

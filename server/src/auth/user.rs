@@ -9,7 +9,7 @@ use sexton_config::syntax::split_words;
 /// SHA-256 of a password: nothing else is kept of it.
 pub(super) type PasswordDigest = [u8; 32];
 
-/// Whether RESTORE looks closely at what the user sends; kept for tools that read it.
+/// Whether RESTORE validates the user's payloads; kept for tools that read it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Sanitizing {
     #[default]
@@ -45,7 +45,7 @@ impl User {
         }
     }
 
-    /// A user who may do everything and needs no password.
+    /// An unrestricted user without a password.
     #[must_use]
     pub fn unrestricted(name: &[u8]) -> Self {
         Self {
@@ -86,7 +86,7 @@ impl User {
         &self.selectors
     }
 
-    /// True when nothing that the user does needs to be looked at.
+    /// True if none of the user's actions need to be checked.
     #[must_use]
     pub fn is_unrestricted(&self) -> bool {
         self.selectors.iter().any(Selector::is_unrestricted)
@@ -132,7 +132,7 @@ impl User {
         Self { no_password: password.is_empty(), passwords, ..self.clone() }
     }
 
-    /// True for a right password. All digests are compared whole, so that the time tells nothing.
+    /// True for a correct password. All digests are compared completely, so that the time reveals nothing.
     #[must_use]
     pub fn accepts(&self, password: &[u8]) -> bool {
         if !self.enabled {
@@ -146,7 +146,7 @@ impl User {
         self.no_password || found
     }
 
-    /// The same user without rights, as `reset` leaves it.
+    /// Removes all rights from the user but keeps its name, as `reset` does.
     pub(super) fn reset(&mut self, all_channels: bool) {
         *self = Self {
             sanitizing: Sanitizing::Done,
@@ -154,10 +154,10 @@ impl User {
         };
     }
 
-    /// Applies one rule. `all_channels` is what a new set of rights begins with.
+    /// Applies one rule. `all_channels`: whether a new set of rights includes all channels.
     ///
     /// # Errors
-    /// Why it cannot be; nothing has changed then.
+    /// Why the rule is invalid; nothing has changed then.
     pub fn apply(
         &mut self,
         catalog: &Catalog,
@@ -206,7 +206,7 @@ impl User {
     }
 }
 
-/// The digest that a rule speaks of: that of a password (`>`, `<`), or the one that it shows (`#`, `!`).
+/// The digest named by a rule: that of a password (`>`, `<`), or the given one (`#`, `!`).
 fn digest_of(rule: &[u8]) -> Result<PasswordDigest, RuleError> {
     let text = &rule[1..];
     if matches!(rule[0], b'>' | b'<') {

@@ -1,11 +1,11 @@
-//! Clients that wait for a key to have something: BLPOP and its relatives, XREAD and XREADGROUP.
+//! Blocked clients: BLPOP and its relatives, XREAD and XREADGROUP.
 //!
-//! A command that finds nothing registers a [`Waiter`] in the transaction in which it found nothing, under the latches of
-//! its keys, so no change is missed in between. A transaction that has written such a key looks for waiters before it
-//! ends, and takes out what they wait for itself, the oldest waiter first: nobody can come in between, and the log has the
-//! pop behind the push, in the same group. BLMOVE also needs the latch of its destination, which the writer may not have:
-//! its connection is woken and runs the command again. All who wait for new entries of a stream get them, in the order in
-//! which they came; a stream that is gone is told to those who read as members of a group.
+//! A command that finds nothing registers a [`Waiter`] in the transaction that found nothing, under the latches of its
+//! keys, so it misses no change in between. A transaction that has written such a key looks for waiters before it ends and
+//! takes out their elements itself, for the oldest waiter first. Nothing can intervene, and in the log the pop follows the
+//! push in one group. BLMOVE also needs the latch of its destination, which the writer may not hold, so its connection is
+//! woken and runs the command again. All clients that wait for new entries of a stream receive them, in arrival order.
+//! When a stream is deleted, clients that read as members of a group are notified.
 
 mod pop;
 mod read;

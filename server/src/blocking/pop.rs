@@ -1,4 +1,4 @@
-//! What somebody wants to have out of a collection.
+//! The elements that a waiter wants from a collection.
 
 /// An end of a list, or of a sorted set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +16,6 @@ pub struct Pop {
     pub scored: bool,
     /// From which end.
     pub side: Side,
-    /// At most so many, answered with their key as BLMPOP does; `None`: one, as BLPOP does.
+    /// Maximum number of elements, answered with their key as BLMPOP does; `None`: one element, as for BLPOP.
     pub count: Option<u64>,
 }

@@ -1,8 +1,8 @@
-//! What somebody wants to read of streams.
+//! The stream entries that a waiter wants.
 
 use sexton_persistence::rdb::StreamId;
 
-/// Who reads as a member of a group.
+/// The consumer group and consumer on whose behalf a client reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
     /// The group.
@@ -16,9 +16,9 @@ pub struct Member {
 /// What is to be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Read {
-    /// For each key: entries behind this ID. A member reads behind what its group has read.
+    /// For each key: entries after this ID. A member reads the entries after its group's position.
     pub after: Vec<StreamId>,
-    /// At most so many entries.
+    /// Maximum number of entries.
     pub count: u64,
     /// On behalf of a group.
     pub member: Option<Member>,

@@ -16,18 +16,18 @@ use std::time::Instant;
 pub enum State {
     /// It waits.
     Waiting = 0,
-    /// A transaction has taken something out for it, and will say what.
+    /// A transaction has popped elements for it, and will send them.
     Claimed = 1,
     /// The answer is there.
     Answered = 2,
-    /// It has given up: its time has passed, its client has left, or CLIENT UNBLOCK.
+    /// The wait has ended: by timeout, disconnect, or CLIENT UNBLOCK.
     Over = 3,
 }
 
 /// What it waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wants {
-    /// To take something out, whoever does it.
+    /// Pop elements, by the waiter itself or on its behalf.
     Pop(Pop),
     /// To run its command again when a list is there.
     List,
@@ -48,9 +48,9 @@ pub struct Waiter {
     pub wants: Wants,
     /// Whether it is answered in RESP3.
     pub resp3: bool,
-    /// The answer when nothing has come.
+    /// The reply after a timeout.
     pub nothing: Vec<u8>,
-    /// When it gives up; `None`: never.
+    /// When it times out; `None`: never.
     pub deadline: Option<Instant>,
     state: AtomicU8,
     /// It is to run its command again.
@@ -79,7 +79,7 @@ impl Waiter {
         }
     }
 
-    /// True when a value of this type, or of one that is not known, may be what it takes something out of.
+    /// True if it may pop from a value of this type, or of an unknown one.
     #[must_use]
     pub fn fits(&self, kind: Option<ValueType>) -> bool {
         match (&self.wants, kind) {
@@ -112,19 +112,19 @@ impl Waiter {
         self.leaves_waiting_for(State::Claimed)
     }
 
-    /// It gives up; false when something has been taken out for it already, or it has given up before.
+    /// Ends the wait; false if elements were already popped for it, or it has already ended.
     pub fn give_up(&self) -> bool {
         self.leaves_waiting_for(State::Over)
     }
 
-    /// The transaction that has [claimed](Self::claim) it has its place: `reply` tells of writes up to `required`.
+    /// The transaction that has [claimed](Self::claim) it is sequenced: `reply` depends on writes up to `required`.
     pub fn answer(&self, reply: Vec<u8>, required: Seq) {
         *self.answer.lock() = Some((reply, required));
         self.state.store(State::Answered as u8, Ordering::Release);
         self.session.wake_task();
     }
 
-    /// CLIENT UNBLOCK: gives up with this answer. False when it did not wait any more.
+    /// CLIENT UNBLOCK: ends the wait with this reply. False if it no longer waited.
     pub fn unblock(&self, reply: Vec<u8>) -> bool {
         let mut answer = self.answer.lock();
         if !self.give_up() {

@@ -7,35 +7,35 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What a member of a group hears whose stream is gone.
+/// The error for a group member whose stream was deleted.
 pub const STREAM_IS_GONE: &[u8] = b"UNBLOCKED the stream key no longer exists";
 
-/// Those who wait for each key of each database.
+/// Waiters per key and database.
 type Queues = HashMap<(usize, Vec<u8>), VecDeque<Arc<Waiter>>>;
 
-/// Clients that wait, in the order in which they came.
+/// Waiting clients, in order of arrival.
 #[derive(Debug, Default)]
 pub struct Waiters {
-    /// Those that wait: while there is none, writers look at nothing else.
+    /// Number of waiters: while it is 0, writers check nothing else.
     count: Arc<AtomicUsize>,
     queues: Mutex<Queues>,
     by_client: Mutex<HashMap<u64, Arc<Waiter>>>,
 }
 
 impl Waiters {
-    /// Nobody waits. `count` is where writers look.
+    /// Creates an empty registry. `count` is the counter that writers check.
     #[must_use]
     pub fn new(count: Arc<AtomicUsize>) -> Self {
         Self { count, ..Self::default() }
     }
 
-    /// True while somebody waits.
+    /// True while any client waits.
     #[inline]
     pub fn are_there(&self) -> bool {
         self.count.load(Ordering::Relaxed) != 0
     }
 
-    /// `waiter` begins to wait. To be called under the latches of its keys, in the transaction that found nothing there.
+    /// Adds `waiter`. To be called under the latches of its keys, in the transaction that found nothing there.
     pub fn add(&self, waiter: &Arc<Waiter>) {
         self.count.fetch_add(1, Ordering::SeqCst);
         self.by_client.lock().insert(waiter.session.id, Arc::clone(waiter));
@@ -48,7 +48,7 @@ impl Waiters {
         }
     }
 
-    /// `waiter` has its answer or has given up. What it was woken for it may have left: whoever is next looks, too.
+    /// `waiter` has its reply or has ended its wait. Elements it was woken for may be left, so the next waiter checks, too.
     pub fn remove(&self, waiter: &Waiter) {
         let mut queues = self.queues.lock();
         for key in &waiter.keys {
@@ -70,7 +70,7 @@ impl Waiters {
         }
     }
 
-    /// Who waits for the key and fits, the oldest first.
+    /// The oldest waiter for the key that `fits`.
     #[must_use]
     pub fn of(&self, db: usize, key: &[u8], fits: impl Fn(&Waiter) -> bool) -> Option<Arc<Waiter>> {
         let queues = self.queues.lock();
@@ -78,13 +78,13 @@ impl Waiters {
         queue.iter().find(|waiter| waiter.state() == State::Waiting && fits(waiter)).cloned()
     }
 
-    /// True when somebody waits for the key.
+    /// True if a client waits for the key.
     #[must_use]
     pub fn wait_for(&self, db: usize, key: &[u8]) -> bool {
         self.queues.lock().contains_key(&(db, key.to_vec()))
     }
 
-    /// Who waits for what is new in the stream of this key, the oldest first.
+    /// Clients that wait for new entries of the stream at this key, oldest first.
     #[must_use]
     pub fn readers_of(&self, db: usize, key: &[u8]) -> Vec<Arc<Waiter>> {
         let queues = self.queues.lock();
@@ -95,7 +95,7 @@ impl Waiters {
         queue.iter().filter(reads).cloned().collect()
     }
 
-    /// These keys are gone by writes up to `required`: who reads as a member of a group hears of it.
+    /// Writes up to `required` have deleted these keys: notifies clients that read as members of a group.
     pub fn tell_gone(&self, keys: Vec<(usize, Vec<u8>)>, required: Seq) {
         for (db, key) in keys {
             for waiter in self.readers_of(db, &key) {
@@ -108,7 +108,7 @@ impl Waiters {
         }
     }
 
-    /// The keys of a database that somebody waits for.
+    /// The keys of a database that clients wait for.
     #[must_use]
     pub fn keys_of(&self, db: usize) -> Vec<Vec<u8>> {
         let queues = self.queues.lock();

@@ -1,4 +1,4 @@
-//! Loading what a data directory without a store has: a dump or the log of another server.
+//! Loads the contents of a data directory without a store: a dump or the log of another server.
 
 use super::signals::Signals;
 use crate::server::Server;
@@ -16,7 +16,7 @@ pub(super) enum Loaded {
     Failed(Option<Takeover>, String),
 }
 
-/// Loads what the data directory has for a store without data, while clients hear LOADING.
+/// Loads the contents of the data directory into an empty store; meanwhile clients receive LOADING.
 pub(super) async fn load(
     server: &Arc<Server>,
     takeover: Takeover,

@@ -1,4 +1,4 @@
-//! The way of a server from its settings to its end: data directory, listeners, store, threads, signals.
+//! The life cycle of a server, from its settings to its shutdown: data directory, listeners, store, threads, signals.
 
 mod import;
 mod opening;
@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Runs the server until it is told to stop.
 ///
 /// # Errors
-/// The text that tells why it could not start or end well.
+/// A text that explains why the server could not start or shut down properly.
 pub fn run(config: Config) -> Result<(), String> {
     let (supervisor, in_background) = prepare(&config)?;
     let auth = users::load(&config)?;
@@ -43,7 +43,7 @@ pub fn run(config: Config) -> Result<(), String> {
         .map_err(|error| format!("Cannot make the event loop: {error}"))?;
     let _entered = runtime.enter();
     let mut signals = Signals::listen()?;
-    // Before anything is read: a port that is taken is known at once, and who comes early waits for an answer.
+    // Before anything is read: an occupied port is detected at once, and early clients wait for a reply.
     let mut listeners = Listeners::bind(&endpoints(&options)).map_err(|error| {
         format!("Failed listening on port {}, aborting. {error}", listened(&options))
     })?;
@@ -88,7 +88,7 @@ pub fn run(config: Config) -> Result<(), String> {
     let rest = opening.rest(&server, &mut signals, &supervisor);
     let takeover = runtime.block_on(async {
         let mut rest = std::pin::pin!(rest);
-        // As with redis-server, who comes to a server without data, or with little, never hears LOADING.
+        // As with redis-server, clients of a server with little or no data never receive LOADING.
         let takeover = tokio::select! {
             takeover = &mut rest => Some(takeover),
             () = tokio::time::sleep_until(seen_from), if has_data => None,
@@ -168,7 +168,7 @@ pub fn run(config: Config) -> Result<(), String> {
     let engine = server.engine.clone();
     let closed =
         runtime.block_on(async move { tokio::task::spawn_blocking(move || engine.close()).await });
-    // The threads only sleep, delete, and save what is gone: a panic of them changes nothing now.
+    // The threads only sleep, delete, and save data that is no longer needed: a panic in them has no effect now.
     let _ = (cron.join(), saver.join(), rewriter.join(), copier.join());
     if let Some(takeover) = undo {
         takeover.undo();
@@ -184,7 +184,7 @@ pub fn run(config: Config) -> Result<(), String> {
     }
 }
 
-/// The ports that clients come to.
+/// The ports that clients connect to.
 fn listened(options: &Options) -> String {
     match (options.port, options.tls.port) {
         (port, 0) => port.to_string(),
@@ -201,8 +201,8 @@ fn start_metrics(options: &Options) -> Result<Metrics, String> {
     Metrics::start(sockets).map_err(|error| format!("Cannot start the thread of metrics: {error}"))
 }
 
-/// Log file and level, the data directory, the background: what must stand before anything else is said or
-/// done. Answers who supervises, and whether the process is in the background now.
+/// Sets up the log file and level, the data directory and daemonization, before anything else is logged or done.
+/// Returns the supervisor, and whether the process now runs in the background.
 fn prepare(config: &Config) -> Result<(Supervisor, bool), String> {
     let options = config.options();
     let level = match options.loglevel {
@@ -237,7 +237,7 @@ fn prepare(config: &Config) -> Result<(Supervisor, bool), String> {
     Ok((supervisor, in_background))
 }
 
-/// Says what `maxmemory auto` stands for.
+/// Logs the bound that `maxmemory auto` means.
 fn tell_auto_bound(bound_bytes: u64) {
     let memory = MachineMemory::now();
     let of = match memory.of {
@@ -250,7 +250,7 @@ fn tell_auto_bound(bound_bytes: u64) {
     });
 }
 
-/// Raises the limit of open files to what `maxclients` needs, and lowers `maxclients` to what the
+/// Raises the limit of open files to the number that `maxclients` needs, and lowers `maxclients` to the number the
 /// system allows, as Redis does.
 fn raise_descriptor_limit(clients_max: u64) -> Result<u64, String> {
     let possible = crate::descriptors::clients_possible(clients_max)

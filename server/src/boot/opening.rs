@@ -1,4 +1,4 @@
-//! The store on its way: opened and replayed by a thread of its own.
+//! Opens the store and replays its log on a dedicated thread.
 
 use super::options::engine_options;
 use super::signals::Signals;
@@ -18,35 +18,35 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
-/// What the server can begin with while the store's log is replayed.
+/// The parts that the server can start with while the store's log is replayed.
 pub(super) struct Handle {
     pub(super) engine: Engine,
     pub(super) devices: Arc<PlacedStorage>,
     pub(super) store_id: String,
-    /// To be loaded: of what is taken over, or else of the log, of which a part may be in the tables.
+    /// Bytes to load: from an import, or else from the log, part of which may already be in the tables.
     pub(super) bytes: u64,
 }
 
-/// The store on its way: opened by a thread of its own, while this one listens to signals and clients.
+/// A store being opened by a dedicated thread, while this one serves signals and clients.
 pub(super) struct Opening {
     job: tokio::task::JoinHandle<Result<Takeover, String>>,
     shared: Arc<OpeningShared>,
-    /// What the job has answered, where that was seen before the store.
+    /// The job's result, if it arrived before the store.
     ended: Option<Takeover>,
 }
 
-/// What the thread that opens the store hears.
+/// State shared with the thread that opens the store.
 #[derive(Default)]
 struct OpeningShared {
-    /// It is to give up.
+    /// Set to abort the opening.
     is_stopped: AtomicBool,
-    /// Whom to tell how far it is.
+    /// The server to report progress to.
     server: OnceLock<Arc<Server>>,
     /// What it is doing.
     phase: Mutex<&'static str>,
 }
 
-/// A start that takes long says every few seconds what it is doing. Does not end.
+/// Logs the progress of a long start every few seconds. Never returns.
 async fn tell_progress(what: impl Fn() -> Option<String>, supervisor: &Supervisor) {
     loop {
         tokio::time::sleep(PROGRESS_EVERY).await;
@@ -72,7 +72,7 @@ impl Opening {
         (Self { job, shared, ended: None }, handle)
     }
 
-    /// The store, or why there is none; `None` when the server was told to stop.
+    /// The store, or the reason why it could not be opened; `None` if the server was told to stop.
     pub(super) async fn first(
         &mut self,
         handle: &mut oneshot::Receiver<Handle>,
@@ -83,7 +83,7 @@ impl Opening {
         tokio::select! {
             Ok(handle) = &mut *handle => return Ok(Some(handle)),
             outcome = &mut self.job => {
-                // A small store is open and replayed before anybody has looked at the handle.
+                // A small store is opened and replayed before the handle is first polled.
                 let takeover = ended(outcome)?;
                 self.ended = Some(takeover);
                 return handle.try_recv().map(Some).map_err(|gone| gone.to_string());
@@ -125,7 +125,7 @@ impl Opening {
         Ok(None)
     }
 
-    /// Lets the thread put back what it can; a tree that is being read or carried does not hold up the stop.
+    /// Lets the thread undo what it can; a tree that is being read or moved does not delay the stop.
     async fn give_up(&mut self) {
         log::warning("Received shutdown signal during loading, exiting now.");
         self.shared.is_stopped.store(true, Ordering::Release);
@@ -143,7 +143,7 @@ fn ended(
     outcome.unwrap_or_else(|panic| Err(panic.to_string()))
 }
 
-/// Looks at the data directory, opens the store in it and replays its log.
+/// Inspects the data directory, opens its store and replays the log.
 fn open(
     options: &Options,
     shared: &OpeningShared,
@@ -163,7 +163,7 @@ fn open(
             let (engine, devices) = (engine.clone(), Arc::clone(&devices));
             let store_id = takeover.store_id().to_owned();
             let bytes = takeover.bytes().unwrap_or_else(|| takeover::log_bytes(options));
-            // Who waits for it has been told to stop otherwise.
+            // Otherwise the waiter was told to stop.
             let _ = tell.send(Handle { engine, devices, store_id, bytes });
         })
     });
@@ -219,7 +219,7 @@ fn open_store(
         log::notice(&format!("Carried {tables} tables to the devices of their levels"));
     }
     match engine.wbl_stats() {
-        // There is no log, and what is loaded comes from elsewhere.
+        // There is no log, and the data is loaded from elsewhere.
         None if engine.sync_policy() == SyncPolicy::Off => {}
         None => log::notice(&format!(
             "DB loaded from append only file: {:.3} seconds",

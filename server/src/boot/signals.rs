@@ -5,7 +5,7 @@ use crate::server::Server;
 use std::sync::Arc;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Resolves when the server must stop: SHUTDOWN, or a signal and, where it asks for one, a last save.
+/// Resolves when the server must stop: after SHUTDOWN, or after a signal and, if configured, a last save.
 pub(super) async fn until_stopped(
     server: &Arc<Server>,
     signals: &mut Signals,
@@ -33,19 +33,19 @@ pub(super) async fn until_stopped(
     }
 }
 
-/// The signals of an operator. One that comes while nobody waits is heard by who waits next.
+/// The operator's signals. One that arrives while no task waits is delivered to the next waiter.
 pub(super) struct Signals {
     terminate: Signal,
     interrupt: Signal,
     hangup: Signal,
-    /// One that was heard and not acted on.
+    /// A directive that was received but not acted on.
     left: Option<&'static str>,
     /// Whose certificates SIGHUP reads again.
     server: Option<Arc<Server>>,
 }
 
 impl Signals {
-    /// From now on they do what [`next`](Self::next) says, and end nothing by themselves. Rust's runtime ignores
+    /// From now on the signals are handled by [`next`](Self::next), and do not end the process. Rust's runtime ignores
     /// SIGPIPE.
     pub(super) fn listen() -> Result<Self, String> {
         let listen = |kind| signal(kind).map_err(|error| format!("Cannot handle signals: {error}"));
@@ -63,13 +63,13 @@ impl Signals {
         self.server = Some(Arc::clone(server));
     }
 
-    /// The next who waits hears of this directive again.
+    /// Returns an unhandled directive; the next waiter receives it again.
     pub(super) fn put_back(&mut self, directive: &'static str) {
         self.left = Some(directive);
     }
 
-    /// Resolves at SIGTERM or SIGINT, with the directive that says what it does. SIGHUP opens the log file anew, and reads certificates
-    /// and keys again.
+    /// Resolves at SIGTERM or SIGINT, with the directive that configures the shutdown. SIGHUP reopens the log file, and reloads
+    /// certificates and keys.
     pub(super) async fn next(&mut self) -> &'static str {
         if let Some(directive) = self.left.take() {
             return directive;

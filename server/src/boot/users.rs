@@ -1,4 +1,4 @@
-//! Users, and other names of commands, as the configuration has them.
+//! Users and renamed commands, from the configuration.
 
 use crate::auth::{Auth, RuleError, check_line, user_of_line};
 use crate::commands::table;
@@ -9,11 +9,11 @@ const BOTH: &str = "Configuring Redis with users defined in redis.conf and at th
 invalid. This setup is very likely to lead to configuration errors and security holes, please define either an ACL file \
 or declare users directly in your redis.conf, but not both.";
 
-/// Looks at the lines of the configuration that only the server understands: `rename-command`, which takes effect, and
+/// Processes the configuration lines that only the server understands: `rename-command`, which takes effect, and
 /// `user`.
 ///
 /// # Errors
-/// The first that is wrong.
+/// The first invalid line.
 pub fn take_lines(config: &Config) -> Result<(), ConfigError> {
     let lines = config.renamed_commands();
     let pairs = lines.iter().map(|line| (line.words[0].as_slice(), line.words[1].as_slice()));
@@ -38,10 +38,10 @@ fn refused(line: &ExtraLine, at: usize, error: RuleError) -> ConfigError {
     line.refuse(format!("Error in user declaration '{word}': {}", error.text()))
 }
 
-/// The users that the server begins with: `requirepass` and the lines of the configuration, or the `aclfile`.
+/// Loads the initial users: `requirepass` and the lines of the configuration, or the `aclfile`.
 ///
 /// # Errors
-/// What is wrong with them.
+/// The error in them.
 pub(super) fn load(config: &Config) -> Result<Auth, String> {
     let options = config.options();
     let auth = Auth::default();

@@ -10,8 +10,8 @@ pub(in crate::commands) fn below(bound: usize) -> usize {
     ((u128::from(random()) * bound as u128) >> 64) as usize
 }
 
-/// Each of the items at most once, `wanted` of `len` in all: the next one is taken with the share that the wanted ones have
-/// of those that are left.
+/// Samples `wanted` of `len` items without repetition: each item is taken with the probability of the items still wanted
+/// among those that are left.
 pub(in crate::commands) fn sample<T>(
     items: impl Iterator<Item = T>,
     len: usize,
@@ -26,7 +26,7 @@ pub(in crate::commands) fn sample<T>(
     })
 }
 
-/// `key count [with]` of HRANDFIELD and ZRANDMEMBER: the count, and whether the second half of each pair is asked for.
+/// `key count [with]` of HRANDFIELD and ZRANDMEMBER: the count, and whether the second half of each pair is requested.
 pub(in crate::commands) fn pair_options(
     args: Args<'_>,
     with: &[u8],

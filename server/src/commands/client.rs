@@ -35,7 +35,7 @@ pub(super) const COMMANDS: &[Binding] = &[
     about_client("client|unpause", unpause),
 ];
 
-/// One after which CLIENT CACHING still has a say.
+/// A subcommand after which CLIENT CACHING remains in effect.
 const fn about_client(name: &'static str, run: Handler) -> Binding {
     Binding::local(name, run).with(Traits::BEFORE_CACHING)
 }
@@ -153,7 +153,7 @@ fn list(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     Ok(())
 }
 
-/// Conditions of `CLIENT KILL option value ...`, all of which must hold.
+/// Conditions of `CLIENT KILL option value ...`; all of them must be met.
 #[derive(Default)]
 struct Filter<'a> {
     id: Option<u64>,
@@ -231,7 +231,7 @@ fn kill(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         }
         killed += 1;
         if me {
-            // The reply still goes out.
+            // The reply is still sent.
             ctx.client.closing = true;
         } else {
             session.kill();
@@ -307,7 +307,7 @@ fn no_touch(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     switch(ctx, |session| &session.no_touch)
 }
 
-/// CLIENT UNBLOCK id [TIMEOUT|ERROR]: who waits with a command hears what it would when nothing comes, or an error.
+/// CLIENT UNBLOCK id [TIMEOUT|ERROR]: the blocked client receives its command's timeout reply, or an error.
 fn unblock(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     match ctx.args.len() {
         3 => {}

@@ -29,7 +29,7 @@ fn get(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     Ok(())
 }
 
-/// True of the value of a directive that holds a password.
+/// True for the value of a directive that contains a password.
 fn is_sensitive(args: Args<'_>, at: usize) -> bool {
     let is_value = at >= 3 && !at.is_multiple_of(2);
     is_value && sexton_config::table::find(args.get(at - 1)).is_some_and(|row| row.sensitive)
@@ -66,7 +66,7 @@ fn set(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 }
 
 fn rewrite(ctx: &mut Ctx<'_, '_>) -> CommandResult {
-    // With a file of their own users do not stand here; lines that do are taken out.
+    // With an ACL file, users are not listed here; existing lines are removed.
     let users = match ctx.server.setting("aclfile").is_empty() {
         true => ctx.server.auth.lines(ctx.table.catalog()),
         false => Vec::new(),

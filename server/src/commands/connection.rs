@@ -1,4 +1,4 @@
-//! Commands about the connection itself: who is there, which protocol, which database.
+//! Commands about the connection itself: authentication, protocol version, selected database.
 
 use super::acl::act_as;
 use crate::auth::DEFAULT_USER;
@@ -24,7 +24,7 @@ pub(super) const COMMANDS: &[Binding] = &[
 const WRONG_PASSWORD: CommandError =
     CommandError::text("WRONGPASS invalid username-password pair or user is disabled.");
 
-/// Under RESP2 a subscriber gets a message instead, which it cannot mistake for one of its channels.
+/// Under RESP2 a subscriber gets a message instead, which it cannot mistake for one of its channels' messages.
 fn ping(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     match ctx.args.len() {
         count @ 1..=2 if !ctx.out.is_resp3() && !ctx.client.subscriptions.is_empty() => {
@@ -86,7 +86,7 @@ fn auth(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     Ok(())
 }
 
-/// True of a name and a password behind `AUTH` among the options of HELLO.
+/// True for the name and password that follow `AUTH` among the options of HELLO.
 fn is_of_auth_option(args: Args<'_>, wanted: usize) -> bool {
     let mut at = 2;
     while at < args.len() {
@@ -113,7 +113,7 @@ fn hello(ctx: &mut Ctx<'_, '_>) -> CommandResult {
             _ => return Err(CommandError::text("NOPROTO unsupported protocol version")),
         });
     }
-    // As in Redis each option counts as soon as it is read, whatever stands behind it.
+    // As in Redis, each option takes effect as soon as it is read, whatever follows it.
     let mut at = 2;
     while at < args.len() {
         let more = args.len() - at - 1;
@@ -176,14 +176,14 @@ pub(super) fn checked_name(name: &[u8]) -> Result<&[u8], CommandError> {
     }
 }
 
-/// `RESET`: the connection is as it was after accepting, library name and version apart.
+/// `RESET`: restores the state of a new connection, except library name and version.
 fn reset(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     set_protocol(ctx, false);
     ctx.server.observe.monitors.stop(ctx.client.id);
     let client = &mut *ctx.client;
     client.subscriptions.clear(&ctx.server.events.pubsub, &client.session);
-    // What was sent to it before goes out in front of the reply, as in the other order it could be
-    // taken for one.
+    // Earlier messages are sent before the reply; in the other order they could be
+    // taken for it.
     client.stop_tracking(ctx.server);
     let parcel = client.session.outbox.take();
     client.hold_reply(parcel.marks.last().map_or(0, |&(_, required)| required));

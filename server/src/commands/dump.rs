@@ -69,7 +69,7 @@ impl Options {
     }
 }
 
-/// Flags and value of a payload. What it unpacks to is known before it is unpacked: a few bytes may announce half a
+/// Flags and value of a payload. The unpacked size is determined before unpacking: a few bytes may announce half a
 /// gigabyte.
 fn read_value(ctx: &Ctx<'_, '_>, payload: &[u8]) -> Result<(u8, Vec<u8>), CommandError> {
     const DAMAGED: CommandError = CommandError::text("ERR Bad data format");
@@ -97,7 +97,7 @@ fn read_value(ctx: &Ctx<'_, '_>, payload: &[u8]) -> Result<(u8, Vec<u8>), Comman
 /// RESTORE key ttl payload [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency].
 ///
 /// One operation, logged with an absolute time and REPLACE, so that replay does not depend on when
-/// the old value went. A time that has come deletes the old value, logged as DEL, and adds none.
+/// the old value was deleted. An expired time deletes the old value, logged as DEL, and adds none.
 fn restore(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (db, key, payload) = (ctx.client.db, ctx.args.get(1), ctx.args.get(3));
     let options = Options::parse(ctx.args)?;

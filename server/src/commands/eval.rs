@@ -65,7 +65,7 @@ fn debug(_: &mut Ctx<'_, '_>) -> CommandResult {
 fn exists(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     ctx.out.array(ctx.args.len() - 2);
     for sha in ctx.args.from(2) {
-        // As Redis: the name is looked for as it was written.
+        // As in Redis, the name is searched as it was written.
         let known = Sha::read(sha).is_some_and(|sha| ctx.server.scripts.get(sha).is_some());
         ctx.out.int(i64::from(known));
     }

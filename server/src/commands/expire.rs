@@ -1,4 +1,4 @@
-//! Expiry times. The engine knows absolute milliseconds only; the log carries them as PEXPIREAT.
+//! Expiry times. The engine stores only absolute milliseconds; the log records them as PEXPIREAT.
 
 use crate::dispatch::{Binding, CommandError, CommandResult, Ctx, Purpose};
 use crate::events::Event;
@@ -87,8 +87,8 @@ fn pexpireat(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     change(ctx, Unit::Milliseconds, 0, "pexpireat")
 }
 
-/// EXPIRE, PEXPIRE, EXPIREAT, PEXPIREAT key time [NX | XX | GT | LT]: one operation when the answer
-/// is 1. A time that has come deletes the key, and is logged as DEL.
+/// EXPIRE, PEXPIRE, EXPIREAT, PEXPIREAT key time [NX | XX | GT | LT]: one operation if the answer
+/// is 1. A time in the past deletes the key, and is logged as DEL.
 fn change(
     ctx: &mut Ctx<'_, '_>,
     unit: Unit,
@@ -162,7 +162,7 @@ fn tell(ctx: &mut Ctx<'_, '_>, unit: Unit, origin_ms: u64) -> CommandResult {
     Ok(())
 }
 
-/// PERSIST key: one operation when the answer is 1, logged as it came.
+/// PERSIST key: one operation when the answer is 1, logged verbatim.
 fn persist(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (db, key) = (ctx.client.db, ctx.args.get(1));
     let meta = ctx.inspect(Purpose::Write, db, key, |entry, _| entry.map(|entry| entry.meta()));

@@ -1,7 +1,7 @@
-//! SYNC, PSYNC, REPLCONF: a full copy of the data for a client that speaks as a replica does.
+//! SYNC, PSYNC, REPLCONF: a full copy of the data for a client that speaks the replica protocol.
 //!
-//! There is no stream of changes behind the copy. A replica that has its copy loses the connection, asks to go on where it
-//! was, and hears that this cannot be: its data stays, its link is down, and it is not sent the same data again and again.
+//! No stream of changes follows the copy. A replica that has received its copy is disconnected and asks to continue from
+//! its offset. The server refuses: the replica keeps its data, its link is down, and the data is not sent again and again.
 
 use crate::dispatch::{Binding, CommandError, CommandResult, Ctx, Traits, snapshot_error};
 use crate::log;
@@ -24,8 +24,8 @@ const ADDRESS_BYTES: usize = 256;
 const TOO_MANY: CommandError =
     CommandError::text("NOMASTERLINK too many full copies are being sent; try again later");
 
-/// What a replica hears that has had its copy. redis-server takes an error with this code for a moment's trouble, keeps its
-/// data, and asks again.
+/// The error for a replica that has had its copy. redis-server treats an error with this code as temporary, keeps its
+/// data, and retries.
 const NO_STREAM: CommandError = CommandError::text(
     "NOMASTERLINK this server sends full copies, but no stream of changes: your data is as of the copy. REPLICAOF NO ONE \
      makes you a server of your own; REPLICAOF again after that fetches another copy",
@@ -36,8 +36,8 @@ fn sync(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     begin(ctx, Vec::new())
 }
 
-/// `PSYNC replicationid offset`: the copy behind a line that tells the id of our history, which who comes with it again has
-/// had.
+/// `PSYNC replicationid offset`: sends a line with our replication ID, then the copy. A client that presents this ID
+/// has already had its copy.
 fn psync(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     if ctx.client.session.takes_copy.load(Ordering::Relaxed) {
         return Ok(());
@@ -85,7 +85,7 @@ fn begin(ctx: &mut Ctx<'_, '_>, greeting: Vec<u8>) -> CommandResult {
     Ok(())
 }
 
-/// REPLCONF option value ...: what a replica says about itself, of which only `capa eof` and `rdb-filter-only` matter here.
+/// REPLCONF option value ...: properties that a replica announces, of which only `capa eof` and `rdb-filter-only` matter here.
 fn replconf(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let args = ctx.args;
     if args.len().is_multiple_of(2) {

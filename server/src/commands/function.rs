@@ -1,4 +1,4 @@
-//! FUNCTION, FCALL and FCALL_RO. Libraries are data: each is a record of the engine under its name, beside all databases.
+//! FUNCTION, FCALL and FCALL_RO. Libraries are data: each is an engine record under its name, outside all databases.
 
 use super::introspect::help;
 use super::run_script::{Runnable, failed, kill, run, with_interpreter};
@@ -12,7 +12,7 @@ use sexton_persistence::rdb::{self, RdbError};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a library may take to register its functions.
+/// Time limit for a library to register its functions.
 const LOAD_MAX: Duration = Duration::from_millis(500);
 
 pub(super) const COMMANDS: &[Binding] = &[
@@ -59,8 +59,8 @@ fn fcall(ctx: &mut Ctx<'_, '_>, read_only: bool) -> CommandResult {
     run(ctx, runnable, keys, read_only)
 }
 
-/// True when the request may change libraries now: under all latches, on a thread that may wait for a device and for a
-/// library that takes its time. Else it asks for that.
+/// True if the request may change libraries now: under all latches, on a thread that may wait for a device and for a
+/// slow library. Otherwise it requests such a run.
 fn may_change(ctx: &mut Ctx<'_, '_>) -> bool {
     let may = ctx.client.script.is_alone && ctx.tx().holds_all();
     if !may {
@@ -69,8 +69,8 @@ fn may_change(ctx: &mut Ctx<'_, '_>) -> bool {
     may
 }
 
-/// What the request has changed goes to the store: one operation for each library that is new or another one, and for each
-/// that has gone. Then the request is logged as it came.
+/// Stores the request's changes: one operation for each library that was added, replaced or deleted. Then the request is
+/// logged verbatim.
 fn store(ctx: &mut Ctx<'_, '_>, before: &Libraries, after: Libraries) -> CommandResult {
     let gone: Vec<_> = before.all().filter(|old| after.get(&old.name).is_none()).collect();
     let key = |name: &'_ str| name.as_bytes().to_vec();
@@ -98,7 +98,7 @@ fn store(ctx: &mut Ctx<'_, '_>, before: &Libraries, after: Libraries) -> Command
     Ok(())
 }
 
-/// A library of a request. What was logged took no longer than it might when it came.
+/// Parses a library of a request. During replay there is no time limit: the limit applied when the request was logged.
 fn read_library(ctx: &mut Ctx<'_, '_>, code: &[u8]) -> Result<Arc<Library>, CommandError> {
     let library = if ctx.now_ms == REPLAY_MS {
         // On a thread with a stack of its own size.
@@ -167,7 +167,7 @@ fn flush(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     Ok(())
 }
 
-/// What FUNCTION RESTORE does with the libraries that are there.
+/// How FUNCTION RESTORE treats the existing libraries.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Policy {
     Flush,

@@ -1,6 +1,6 @@
-//! HyperLogLogs: strings that estimate how many different elements they have seen.
+//! HyperLogLogs: strings that estimate the number of distinct elements.
 //!
-//! Every command makes at most one engine operation, and is logged as it came.
+//! Every command performs at most one engine operation, and is logged verbatim.
 
 use crate::dispatch::table::Binding;
 use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
@@ -31,7 +31,7 @@ impl From<NotHyperLogLog> for CommandError {
     }
 }
 
-/// A copy of what the key holds, with its expiry.
+/// A copy of the key's value, with its expiry.
 fn find(
     ctx: &mut Ctx<'_, '_>,
     purpose: Purpose,
@@ -56,8 +56,8 @@ fn store(
     ctx.log_request();
 }
 
-/// PFADD key [element ...]. As in Redis the elements before one that meets damage stay, and are logged by themselves;
-/// nobody hears of them.
+/// PFADD key [element ...]. As in Redis, elements before one that finds corrupt data remain added, and are logged separately;
+/// nobody is notified of them.
 fn pfadd(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (db, args, key) = (ctx.client.db, ctx.args, ctx.args.get(1));
     let sparse_max_bytes = ctx.thresholds().hyperloglog_sparse_bytes;
@@ -87,8 +87,8 @@ fn pfadd(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     Ok(())
 }
 
-/// PFCOUNT key [key ...]. What one key has seen is kept with it, which counts as a change of the key; a snapshot session
-/// keeps nothing.
+/// PFCOUNT key [key ...]. The cardinality of a single key is cached in it, which counts as a change of the key; a snapshot
+/// session caches nothing.
 fn pfcount(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     if ctx.args.len() > 2 {
         let mut registers = [0; REGISTERS];

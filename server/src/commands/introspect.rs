@@ -1,7 +1,7 @@
-//! COMMAND: what clients and tools ask the server about its own commands.
+//! COMMAND: information about the server's commands, for clients and tools.
 //!
-//! Every reply is written from the command table; byte for byte what redis-server 7.0.15 answers,
-//! but in alphabetical order where Redis' order follows a random hash seed.
+//! Every reply is generated from the command table and matches redis-server 7.0.15 byte for byte,
+//! except that the order is alphabetical where Redis' order depends on a random hash seed.
 
 use crate::commands::table;
 use crate::dispatch::table::{Metadata, key_positions};
@@ -350,7 +350,7 @@ fn write_argument(out: &mut Reply, line: &str, children: &[(usize, &str)]) {
     }
 }
 
-/// The request behind a prefix of arguments.
+/// The request that follows a prefix of arguments.
 impl<'a> Args<'a> {
     /// The arguments from `index` on as a request of their own.
     #[must_use]

@@ -119,7 +119,7 @@ fn histogram(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let specs: Vec<&CommandSpec> = if ctx.args.len() == 2 {
         table::all_with_subcommands().filter(called).collect()
     } else {
-        // A container stands for all its subcommands.
+        // A container represents all its subcommands.
         ctx.args
             .from(2)
             .filter_map(table::find_full)

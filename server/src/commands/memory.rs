@@ -21,7 +21,7 @@ pub(super) const COMMANDS: &[Binding] = &[
 /// Below this Redis' doctor finds an instance too small to judge.
 const DOCTOR_MIN_BYTES: u64 = 5 << 20;
 
-/// What an entry of the DRAM table costs beside key and value: table slot, header, rounding.
+/// Overhead of an entry of the DRAM table besides key and value: table slot, header, rounding.
 const ENTRY_OVERHEAD_BYTES: usize = 40;
 
 fn usage(ctx: &mut Ctx<'_, '_>) -> CommandResult {

@@ -1,8 +1,8 @@
-//! The handlers of all commands, one file or folder a family.
+//! The handlers of all commands, one file or folder per family.
 //!
 //! A command is a function from its arguments and the values of its keys to a reply and changes.
-//! The dispatcher has done everything else before it is called: arity, authentication, latches of
-//! all its keys, loading of cold ones.
+//! The dispatcher does everything else before it calls the handler: arity check, authentication, latches
+//! of all keys, loading of cold ones.
 
 mod acl;
 mod backup;

@@ -1,5 +1,5 @@
-//! Commands that take something out of the first of several keys that has something, and those that wait for it: LMPOP,
-//! ZMPOP, BLPOP and its relatives.
+//! Commands that pop from the first non-empty one of several keys, and their blocking forms: LMPOP, ZMPOP, BLPOP and
+//! its relatives.
 
 use crate::blocking::{Pop, Side, Waiter, Wants};
 use crate::dispatch::{Args, Binding, CommandError, CommandResult, Ctx, Purpose};
@@ -87,7 +87,7 @@ fn pop_several(ctx: &mut Ctx<'_, '_>, scored: bool, sides: [&[u8]; 2]) -> Comman
     Ok(())
 }
 
-/// `numkeys key [key ...] side [COUNT count]` from `at` on: where the keys are, and what is wanted of them.
+/// Parses `numkeys key [key ...] side [COUNT count]` from `at` on: the positions of the keys, and the requested elements.
 fn parse(
     args: Args<'_>,
     at: usize,
@@ -120,7 +120,7 @@ fn parse(
     Ok((first..side_at, Pop { scored, side, count: Some(count.unwrap_or(1)) }))
 }
 
-/// Takes out of the first key that has something; false when none has. One operation, logged as the pop of one key.
+/// Pops from the first non-empty key; false if all are empty. One operation, logged as the pop of one key.
 fn pop_first(ctx: &mut Ctx<'_, '_>, keys: Range<usize>, pop: Pop) -> Result<bool, CommandError> {
     let db = ctx.client.db;
     for at in keys {
@@ -155,7 +155,7 @@ fn log_and_answer(ctx: &mut Ctx<'_, '_>, key: &[u8], popped: &Popped) {
     popped.answer(key, ctx.out);
 }
 
-/// The client waits for these keys, where the reply so far is what it hears when nothing comes. Whoever calls the handler
+/// Makes the client wait for these keys; the reply so far is what it receives on a timeout. The caller of the handler
 /// decides: nothing waits in a transaction or a script.
 pub(super) fn wait(
     ctx: &mut Ctx<'_, '_>,
@@ -175,7 +175,7 @@ pub(super) fn wait(
     ctx.client.would_wait = Some(Box::new(waiter));
 }
 
-/// When a command that waits gives up; `None`: never. `text`: seconds, 0 for ever.
+/// When a blocking command times out; `None`: never. `text`: seconds, 0 for ever.
 pub(super) fn deadline(text: &[u8]) -> Result<Option<Instant>, CommandError> {
     let begins_blank = text.first().is_some_and(u8::is_ascii_whitespace);
     let (seconds, _) = c_numbers::parse_prefix(text)

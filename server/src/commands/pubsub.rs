@@ -38,7 +38,7 @@ pub(super) const COMMANDS: &[Binding] = &[
     Binding::local("pubsub|help", help),
 ];
 
-/// One confirmation: a push under RESP3. `None` stands for an UNSUBSCRIBE of nothing.
+/// One confirmation: a push under RESP3. `None`: an UNSUBSCRIBE of nothing.
 fn confirm(ctx: &mut Ctx<'_, '_>, kind: Kind, word: &[u8], name: Option<&[u8]>) {
     ctx.out.push(3);
     ctx.out.bulk(word);
@@ -49,7 +49,7 @@ fn confirm(ctx: &mut Ctx<'_, '_>, kind: Kind, word: &[u8], name: Option<&[u8]>) 
     ctx.out.int(ctx.client.subscriptions.count_with(kind) as i64);
 }
 
-/// SUBSCRIBE, PSUBSCRIBE, SSUBSCRIBE: one confirmation a name, also for one that was there already.
+/// SUBSCRIBE, PSUBSCRIBE, SSUBSCRIBE: one confirmation per name, also for existing subscriptions.
 fn subscribe(ctx: &mut Ctx<'_, '_>, kind: Kind, word: &[u8]) -> CommandResult {
     for name in ctx.args.from(1) {
         let client = &mut *ctx.client;
@@ -62,8 +62,8 @@ fn subscribe(ctx: &mut Ctx<'_, '_>, kind: Kind, word: &[u8]) -> CommandResult {
     Ok(())
 }
 
-/// UNSUBSCRIBE, PUNSUBSCRIBE, SUNSUBSCRIBE: of the names given, or of all. What was sent to them before
-/// goes out in front of the confirmation: afterwards the client may read it as the reply to something else.
+/// UNSUBSCRIBE, PUNSUBSCRIBE, SUNSUBSCRIBE: from the given names, or from all. Messages sent to them before
+/// are delivered before the confirmation: afterwards the client might read them as the reply to something else.
 fn unsubscribe(ctx: &mut Ctx<'_, '_>, kind: Kind, word: &[u8]) -> CommandResult {
     let names: Vec<Vec<u8>> = match ctx.args.len() {
         1 => ctx.client.subscriptions.names(kind),

@@ -1,4 +1,4 @@
-//! Commands of replication and cluster mode, on a server that stands alone.
+//! Replication and cluster commands on a standalone server.
 
 use crate::dispatch::{Binding, CommandError, CommandResult, Ctx};
 

@@ -1,4 +1,4 @@
-//! Running scripts and functions: the interpreters of the threads, what a program may take, and what it reaches.
+//! Runs scripts and functions: the threads' interpreters, the limits of a script, and its access to commands.
 
 use crate::auth::Context;
 use crate::client_memory::request_max_bytes;
@@ -23,16 +23,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// How long a script may take on a thread that serves others.
+/// Time limit of a script on a thread that serves other clients.
 const SLICE: Duration = Duration::from_millis(2);
 
 /// Most memory of one interpreter, in bytes, where no bound asks for less.
 const MEMORY_MAX_BYTES: u64 = 1 << 30;
 
-/// What it may have whatever the bounds ask for, in bytes, its libraries left aside: it takes a part of that before anything runs.
+/// Minimum memory of a script regardless of the bounds, in bytes, without its libraries: part of it is used before anything runs.
 const MEMORY_MIN_BYTES: usize = 16 << 20;
 
-/// Interpreters beyond this size are made anew after a script.
+/// Interpreters larger than this are recreated after a script.
 const KEPT_BYTES: usize = 16 << 20;
 
 /// Bytes beyond that which the code of function libraries may take.
@@ -217,7 +217,7 @@ fn run_in(
         memory_max_bytes: (request_max_bytes(ctx.server).min(MEMORY_MAX_BYTES) as usize)
             .max(MEMORY_MIN_BYTES + interpreter.library_bytes()),
     };
-    // Its commands answer the script, whatever the client wants to hear.
+    // Its commands answer the script, regardless of the client's reply mode.
     let reply_mode = std::mem::take(&mut ctx.client.reply_mode);
     let db = ctx.client.db;
     let logged = ctx.tx().log_bytes();
@@ -257,7 +257,7 @@ fn run_in(
 struct ScriptHost<'h, 'a, 'e> {
     ctx: &'h mut Ctx<'a, 'e>,
     read_only: bool,
-    /// What commands that need room are answered, until the first command that writes.
+    /// The error for commands that need room, until the first command that writes.
     no_room: Option<&'static str>,
     /// Commands that have logged something.
     writes_logged: u32,
@@ -290,7 +290,7 @@ impl ScriptHost<'_, '_, '_> {
             self.ctx.client.script.denials.push(denial);
             return Some(denied.script_text().as_bytes().to_vec());
         }
-        // COMMAND does not tell that these may replicate.
+        // COMMAND does not show that these may replicate.
         let publishes = matches!(name, "publish" | "spublish");
         let writes = publishes || flags.intersects(Flags::WRITE.union(Flags::MAY_REPLICATE));
         if self.read_only && writes {
@@ -318,7 +318,7 @@ impl ScriptHost<'_, '_, '_> {
         None
     }
 
-    /// PUBLISH: who gets the message is known now; it leaves when the script's writes have their place.
+    /// PUBLISH: the receivers are determined now; the message is sent once the script's writes have their sequence.
     fn publish(&mut self, kind: Kind, args: Args<'_>, reply: &mut Reply) {
         let receivers = self.ctx.server.events.pubsub.receivers(kind, args.get(1));
         reply.int(receivers as i64);

@@ -13,7 +13,7 @@ pub(super) const COMMANDS: &[Binding] = &[
 
 const BUSY: CommandError = CommandError::text("ERR Background save already in progress");
 
-/// SAVE: other clients go on meanwhile, unlike in Redis.
+/// SAVE: unlike in Redis, other clients continue meanwhile.
 fn save(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     match rdb::save(ctx.server) {
         Ok(()) => {

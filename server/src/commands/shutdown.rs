@@ -9,9 +9,9 @@ pub(super) const COMMANDS: &[Binding] = &[Binding::offload("shutdown", shutdown)
 
 /// `SHUTDOWN [NOSAVE|SAVE] [NOW] [FORCE] [ABORT]`
 ///
-/// There is no reply to a request that is granted: the connection ends with the server. Without SAVE
-/// and NOSAVE the save points decide about a last save. The log and the files are closed properly
-/// either way.
+/// A granted request gets no reply: the connection ends with the server. Without SAVE and NOSAVE the save points decide
+/// whether there is a last save. The log and the files are closed properly
+/// in any case.
 fn shutdown(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let mut request = ShutdownRequest::default();
     let (mut save, mut no_save, mut abort) = (false, false, false);
@@ -36,7 +36,7 @@ fn shutdown(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         return Ok(());
     }
     if no_save {
-        // What they have written goes with them, as in Redis.
+        // Their writes are lost with them, as in Redis.
         ctx.server.running_scripts.give_up();
     }
     let wanted = (save || no_save).then_some(save);

@@ -18,8 +18,8 @@ pub(super) const COMMANDS: &[Binding] = &[
     Binding::offload("sexton.checkpoint", checkpoint),
 ];
 
-/// SEXTON.SNAPSHOT OPEN [TIMEOUT milliseconds]: from now on the connection reads this instant. Answers
-/// its sequence. `snapshot-max-age` bounds the timeout, and stands in for one that is left out.
+/// SEXTON.SNAPSHOT OPEN [TIMEOUT milliseconds]: from now on the connection reads this instant. Returns
+/// its sequence. `snapshot-max-age` bounds the timeout, and is the default.
 fn open(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let mut timeout_ms = match ctx.args.len() {
         2 => 0,
@@ -46,8 +46,8 @@ fn open(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let snapshot = snapshot.map_err(snapshot_error)?;
     let seq = snapshot.seq();
     *ctx.client.session.snapshot.lock() = Some(snapshot.watch());
-    // The clock stands still with the data; it is read after the instant, so nothing written before it
-    // is due later than it was.
+    // The clock is stopped with the data; it is read after the instant, so nothing written before the instant
+    // expires later than it did.
     ctx.client.snapshot_session = Some(Box::new(SnapshotSession::new(snapshot, now_ms())));
     ctx.out.int(seq as i64);
     Ok(())
@@ -101,7 +101,7 @@ fn show(ctx: &mut Ctx<'_, '_>, info: &SnapshotInfo) {
     }
 }
 
-/// SEXTON.CHECKPOINT directory: makes it, and a store of its own in it. Answers the sequence of its last
+/// SEXTON.CHECKPOINT directory: creates the directory, and a complete store in it. Returns the sequence of its last
 /// write.
 fn checkpoint(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     if ctx.tx.is_some() {

@@ -8,16 +8,16 @@ use std::sync::OnceLock;
 
 static TABLE: OnceLock<Table> = OnceLock::new();
 
-/// The table, for those who run commands by it.
+/// The command table, for callers that execute commands by it.
 #[must_use]
 pub fn table() -> &'static Table {
     TABLE.get_or_init(|| Table::build(GROUPS))
 }
 
-/// Gives commands other names, or none (`rename-command`): before anybody has asked for the table.
+/// Renames or disables commands (`rename-command`). To be called before the table is first requested.
 ///
 /// # Errors
-/// The place of the pair that cannot be, and why.
+/// The index of the invalid pair, and the reason.
 pub fn rename_all<'n>(
     renames: impl Iterator<Item = (&'n [u8], &'n [u8])>,
 ) -> Result<(), (usize, &'static str)> {
@@ -25,12 +25,12 @@ pub fn rename_all<'n>(
     for (nth, (old, new)) in renames.enumerate() {
         table.rename(old, new).map_err(|error| (nth, error))?;
     }
-    // Nobody has asked for it: the process has just started.
+    // It has not been requested yet: the process has just started.
     let _ = TABLE.set(table);
     Ok(())
 }
 
-/// All commands by name; subcommands stand in their containers.
+/// All commands by name; subcommands are in their containers.
 #[must_use]
 pub fn all() -> &'static [CommandSpec] {
     table().all()
@@ -62,7 +62,7 @@ pub fn find_full(name: &[u8]) -> Option<&'static CommandSpec> {
     }
 }
 
-/// The row that a request addresses, as [`Table::lookup`] says.
+/// The row that a request addresses, see [`Table::lookup`].
 ///
 /// # Errors
 /// Redis' texts for unknown commands and subcommands.
@@ -70,7 +70,7 @@ pub fn lookup(args: Args<'_>) -> Result<&'static CommandSpec, CommandError> {
     table().lookup(args)
 }
 
-/// [`lookup`], and the number of arguments is right.
+/// Like [`lookup`], but also checks the number of arguments.
 ///
 /// # Errors
 /// Redis' texts for unknown commands, unknown subcommands and wrong numbers of arguments.

@@ -1,10 +1,10 @@
-//! CLIENT TRACKING, CACHING, GETREDIR and TRACKINGINFO: caches of clients.
+//! CLIENT TRACKING, CACHING, GETREDIR and TRACKINGINFO: client-side caching.
 
 use crate::dispatch::{CommandError, CommandResult, Ctx};
 use crate::number::parse_i64;
 use crate::session::TrackingMode;
 
-/// What `CLIENT TRACKING` is given behind ON or OFF.
+/// The options of `CLIENT TRACKING` after ON or OFF.
 #[derive(Default)]
 struct Options<'a> {
     mode: TrackingMode,
@@ -50,7 +50,7 @@ impl<'a> Options<'a> {
         Ok(())
     }
 
-    /// Refuses what does not go together, or not with what the connection does already.
+    /// Refuses incompatible options, also with the connection's current mode.
     fn check(&self, ctx: &Ctx<'_, '_>) -> CommandResult {
         let (new, old) = (self.mode, ctx.client.session.tracking.mode());
         let bcast = new.has(TrackingMode::BCAST);
@@ -227,7 +227,7 @@ mod tests {
             String::from_utf8_lossy(out.bytes()).into_owned()
         }
 
-        /// What the client that caches is answered, with what it is told behind that.
+        /// The reply to the caching client, with the notifications after it.
         fn cached(&mut self, line: &str) -> String {
             self.run(true, line)
         }
@@ -236,7 +236,7 @@ mod tests {
             lines.iter().for_each(|line| drop(self.cached(line)));
         }
 
-        /// What it is told of requests of the other one.
+        /// The notifications caused by requests of the other client.
         fn told(&mut self, lines: &[&str]) -> String {
             lines.iter().for_each(|line| drop(self.run(false, line)));
             String::from_utf8_lossy(&self.cache.session.outbox.take().bytes).into_owned()
@@ -272,7 +272,7 @@ mod tests {
         let mut out = Reply::new();
         assert!(executor.fast_get(server, cache, b"k", hash, &mut out, NOW_MS).is_some());
         assert_eq!(bench.told(&["INCR k"]), keys(&["k"]));
-        // And a plain SET tells, the client itself behind its reply.
+        // A plain SET also notifies, the client itself after its reply.
         let Bench { server, executor, cache, .. } = &mut bench;
         let mut out = Reply::new();
         executor.fast_get(server, cache, b"k", hash, &mut out, NOW_MS);

@@ -43,7 +43,7 @@ fn watch(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let db = ctx.client.db;
     for key in ctx.args.from(1) {
         let expire_at_ms = ctx.peek(db, key).map_or(0, |entry| entry.meta().expire_at_ms);
-        // The look may have removed a key whose time had come: that is no change since WATCH.
+        // The look-up may have removed an expired key: that is no change since WATCH.
         ctx.changes.signal_so_far(&ctx.server.events);
         ctx.client.watch(ctx.server, db, key, expire_at_ms);
     }

@@ -1,4 +1,4 @@
-//! WAIT and WAITAOF: how many replicas, and whether this server's log, have what this connection wrote.
+//! WAIT and WAITAOF: how many replicas have this connection's writes, and whether this server's log has them.
 
 use crate::dispatch::{Binding, CommandError, CommandResult, Ctx, LogWait};
 use crate::number::parse_i64;
@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 pub(super) const COMMANDS: &[Binding] =
     &[Binding::local("wait", wait), Binding::local("waitaof", wait_aof)];
 
-/// `WAITAOF numlocal numreplicas timeout`. Blocks until everything written before it is durable, at
-/// most `timeout` ms (0: without end), but not inside a script: until then it leaves its state with the client, and the
-/// dispatcher asks again. There are no replicas: asking for some always waits for the timeout.
+/// `WAITAOF numlocal numreplicas timeout`. Blocks until all earlier writes are durable, at most `timeout` ms (0: no limit),
+/// but not inside a script. Until then it stores its state in the client, and the dispatcher asks again. There are no
+/// replicas: requesting some always waits for the timeout.
 fn wait_aof(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let wait = match ctx.client.log_wait.take() {
         Some(wait) => wait,
@@ -55,9 +55,9 @@ fn begin_wait(ctx: &mut Ctx<'_, '_>) -> Result<LogWait, CommandError> {
     })
 }
 
-/// WAIT numreplicas timeout. There are no replicas, and none can come while the command would block,
-/// so it answers 0 at once. Writes of this connection are durable by the time their own replies left
-/// (N13): this reply stands behind them.
+/// WAIT numreplicas timeout. There are no replicas, and none can connect while the command would block,
+/// so it answers 0 at once. Writes of this connection are durable by the time their own replies are sent
+/// (N13): this reply follows them.
 fn wait(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     ctx.int_arg(1)?;
     let timeout_ms = parse_i64(ctx.args.get(2))

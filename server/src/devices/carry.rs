@@ -1,21 +1,21 @@
-//! Moving a kind of file to another device, with the data.
+//! Moves one kind of file, with its data, to another device.
 //!
-//! `NAME` in the data directory is the directory or file itself, or a link to the one that counts.
+//! `NAME` in the data directory is the directory or file itself, or a symbolic link to the current one.
 //!
 //! ```text
-//! to a device:   NAME.moved -> new place      what lies there is ours from here on, and not whole yet
+//! to a device:   NAME.moved -> new place      the contents there are ours from now on, and still incomplete
 //!                copy, sync
 //!                NAME -> NAME.old, NAME.moved -> NAME (in one step where NAME is no directory)
 //! back:          NAME.moved: the copy, synced
-//!                NAME (the link) goes, NAME.moved -> NAME
-//! then:          the old files go
+//!                NAME (the link) is removed, NAME.moved -> NAME
+//! then:          the old files are removed
 //! ```
 //!
-//! Old files on a device are announced before the change: `NAME.leaves` -> old place. It goes when they have gone, so
-//! whatever stays of them, a later start removes.
+//! Old files on a device are announced before the change: `NAME.leaves` -> old place. This link is removed after the
+//! files. If some of the files remain, a later start removes them.
 //!
-//! At every instant `NAME` leads to the whole data, or is missing and `NAME.moved` does. A start after a crash
-//! puts that one in its place in the second case, and removes what it finds of a copy in the first.
+//! At every instant either `NAME` leads to the complete data, or `NAME` is missing and `NAME.moved` leads to it. After a
+//! crash, a start renames `NAME.moved` to `NAME` in the second case, and removes the partial copy in the first.
 
 use crate::log;
 use sexton_persistence::device::{DiskStorage, Storage, StorageError, StorageResult};
@@ -31,11 +31,11 @@ pub(super) enum Content {
     File,
 }
 
-/// Sees to it that `dir/name` lies at `target`, or in `dir` itself without one. `is_device` tells the
-/// directories of devices: a link of the operator's own to somewhere else stays what it is.
+/// Ensures that `dir/name` is stored at `target`, or in `dir` itself if there is no target. `is_device` recognizes the
+/// directories of devices: an operator's own link to any other place is kept.
 ///
 /// # Errors
-/// A target that holds other files, or a failing medium; `dir/name` is what it was.
+/// A target with other files, or a failing medium; `dir/name` is unchanged.
 pub(super) fn to(
     dir: &Path,
     name: &Path,
@@ -101,8 +101,8 @@ pub(super) fn settle(dir: &Path, place: &Path) -> StorageResult<()> {
     if place.is_symlink() { remove_all(&old) } else { Ok(()) }
 }
 
-/// Removes the files that `place` has left, if a change has come that far. Those that cannot be removed are no
-/// reason not to start: they stay announced.
+/// Removes the files that `place` has left behind, if a change got that far. Files that cannot be removed do not prevent
+/// the start: they stay announced.
 fn clear_old(dir: &Path, place: &Path) -> StorageResult<()> {
     let leaves = with_suffix(place, "leaves");
     let Ok(old) = fs::read_link(&leaves) else { return Ok(()) };
@@ -124,7 +124,7 @@ fn clear_old(dir: &Path, place: &Path) -> StorageResult<()> {
     Ok(())
 }
 
-/// A new store, whose files will lie at `target`.
+/// Begins a new store, whose files will be stored at `target`.
 fn begin(dir: &Path, place: &Path, content: Content, target: &Path) -> Result<(), String> {
     must_be_free(content, target)?;
     let parent = target.parent().unwrap_or(Path::new("/"));
@@ -138,8 +138,8 @@ fn begin(dir: &Path, place: &Path, content: Content, target: &Path) -> Result<()
     made.map_err(|error| error.to_string())
 }
 
-/// What is not there now may be on a device that is not. A file is made by the first save: of one, the
-/// directory counts.
+/// A missing target may be on an absent device. Files are created by the first save, so for a file its directory is
+/// checked.
 fn check_leads(content: Content, place: &Path, found: &Path) -> Result<(), String> {
     let home = match content {
         Content::Directory => found,
@@ -199,7 +199,7 @@ fn carry(
     clear_old(dir, place).map_err(|error| error.to_string())
 }
 
-/// Says durably that what lies at `target`, or will, is to take the place of `place`, and is not whole yet.
+/// Records durably that the files at `target`, present or future, will replace `place`, and are still incomplete.
 pub(super) fn announce(dir: &Path, place: &Path, target: &Path) -> StorageResult<()> {
     let moved = with_suffix(place, "moved");
     if moved.is_symlink() {
@@ -209,7 +209,7 @@ pub(super) fn announce(dir: &Path, place: &Path, target: &Path) -> StorageResult
     DiskStorage.sync_dir(dir)
 }
 
-/// Makes `place` what was announced, or copied beside it, durably. A directory there becomes `place.old`; a file
+/// Durably replaces `place` by the announced files, or by the copy beside it. A directory there becomes `place.old`; a file
 /// or a link is replaced in one step.
 pub(super) fn take_place(dir: &Path, place: &Path) -> StorageResult<()> {
     if place.is_dir() && !place.is_symlink() {
@@ -223,7 +223,7 @@ fn link(target: &Path, at: &Path) -> StorageResult<()> {
     std::os::unix::fs::symlink(target, at).map_err(|error| StorageError::new("symlink", at, error))
 }
 
-/// Copies a file, or a directory with all that is in it, durably. Links in it stay links: they lead to places
+/// Durably copies a file, or a directory with its contents. Links in it are copied as links: they lead to places
 /// on other devices.
 fn copy(from: &Path, to: &Path) -> StorageResult<()> {
     let parent = to.parent().unwrap_or(Path::new("/"));
@@ -417,7 +417,7 @@ mod tests {
     #[test]
     fn half_a_copy_does_not_stay() {
         let places = Places::new("carry-half");
-        // Nobody can read this one as a file: the copy ends there.
+        // This one cannot be read as a file: the copy ends there.
         let socket = std::os::unix::net::UnixListener::bind(places.at("data/tree/socket")).unwrap();
         let target = places.at("one/tree");
         places.to("tree", Some(&target)).unwrap_err();
@@ -430,7 +430,7 @@ mod tests {
         assert_eq!(places.content("tree"), "x");
     }
 
-    /// What is on the disk after each step of a change, each time with a start behind it.
+    /// The disk's state after each step of a change, each followed by a start.
     #[test]
     fn an_interrupted_change_is_finished_or_taken_back() {
         for name in ["tree", "dump"] {
@@ -472,7 +472,7 @@ mod tests {
         }
     }
 
-    /// Regression: a crash behind the change left the old files for ever, and the way back was refused because of
+    /// Regression: a crash after the change left the old files for ever, and moving back was refused because of
     /// them.
     #[test]
     fn old_files_on_a_device_go_whenever_a_crash_has_left_them() {
@@ -539,7 +539,7 @@ mod tests {
         assert_eq!(places.content("tree"), "x");
     }
 
-    /// The device of the copy is not the one that is wanted any more: the copy goes.
+    /// The device of the copy is no longer configured: the copy is removed.
     #[test]
     fn a_copy_that_is_not_wanted_any_more_is_removed() {
         let places = Places::new("carry-change-of-mind");

@@ -1,4 +1,4 @@
-//! The log on a device of persistent memory: by its own instructions where libpmem is there.
+//! The log on a persistent-memory device, written with pmem instructions if libpmem is available.
 
 use super::route_devices;
 use crate::log;
@@ -8,7 +8,7 @@ use sexton_persistence::device::{Device, is_in_memory};
 use sexton_persistence::pmem::{MappedFiles, MappedMedium, Medium as _};
 use std::path::Path;
 
-/// Whether the log, or long records of it, lie on this device and may be mapped.
+/// Whether the log, or its long records, are stored on this device and may be mapped.
 pub(super) fn is_wanted(options: &Options, spec: &DeviceSpec) -> bool {
     let name = spec.name.as_str();
     let has_log =
@@ -16,13 +16,13 @@ pub(super) fn is_wanted(options: &Options, spec: &DeviceSpec) -> bool {
     spec.kind == DeviceKind::Pmem && has_log
 }
 
-/// Whether what is mapped in `dir` on this device stands for persistent memory: by its own word, or since an msync makes
-/// nothing durable there.
+/// Whether mappings in `dir` on this device represent persistent memory: the device is declared emulated, or msync has no
+/// effect there.
 pub(super) fn stands_for_pmem(device: Option<&Device>, dir: &Path) -> bool {
     device.is_some_and(|device| device.emulated().is_some()) || is_in_memory(dir)
 }
 
-/// The device with mapped segments, or as it is where it cannot have them; one line of the log says which.
+/// The device with mapped segments, or unchanged if mapping is impossible; one log line says which.
 pub(super) fn try_on(device: Device) -> Device {
     match MappedMedium::load(device.dir(), stands_for_pmem(Some(&device), device.dir())) {
         Ok(medium) => {

@@ -1,9 +1,9 @@
-//! Named devices: which kind of file lies where (`device`, `aof-device`, `aof-route`, `rdb-device`, `tree-device`,
+//! Named devices: the location of each kind of file (`device`, `aof-device`, `aof-route`, `rdb-device`, `tree-device`,
 //! `undo-device`, `memtable-device`).
 //!
-//! Tables, log, dump and undo runs have fixed names in the data directory. On another device such a name is a symbolic
-//! link to a directory or file on it: so the data directory always says where its files are, whatever the
-//! configuration has become meanwhile, and a start carries them to where they should be (`carry`).
+//! Tables, log, dump and undo runs have fixed names in the data directory. If one is on another device, its name is a
+//! symbolic link to a directory or file there. So the data directory always tells where its files are, even if the
+//! configuration has changed meanwhile. A start moves them to their configured place (`carry`).
 
 mod carry;
 mod info;
@@ -36,19 +36,19 @@ const TREE: &str = "tree";
 /// Of the names of undo runs.
 const UNDO_EXTENSION: &str = "undo";
 
-/// Hexadecimal digits that tell the tables of trees, or the records of logs, on one device apart.
+/// Hexadecimal digits that distinguish the tables of several trees, or the records of several logs, on one device.
 const ID_DIGITS: usize = 16;
 
-// The configuration knows how many levels and routes there may be, and may not ask those who have them.
+// The configuration crate knows the maximum number of levels and routes, and may not depend on the crates that implement them.
 const _: () = assert!(LEVEL_MAX + 1 == LEVELS);
 const _: () = assert!(ROUTES_MAX == aof::ROUTES_MAX);
 
-/// Carries the files to where the configuration wants them, and opens the devices. The working directory
+/// Moves the files to their configured locations, and opens the devices. The working directory
 /// is the data directory.
 ///
 /// # Errors
 /// One line for the operator: a device or a profile that is not declared, or files that cannot be
-/// carried. Nothing is lost then.
+/// moved. Nothing is lost then.
 pub fn open(options: &Options) -> Result<Arc<PlacedStorage>, String> {
     let profiles = profiles(options)?;
     let tree = options.tree_devices.iter().find(|line| line.levels.is_none());
@@ -86,7 +86,7 @@ pub fn open(options: &Options) -> Result<Arc<PlacedStorage>, String> {
             forget_undo(&options.dir.join(name), target.as_deref())
                 .map_err(|error| format!("{directive}: {error}"))?;
         }
-        // While the server runs without a log, what goes with one waits under another name (N3).
+        // While the server runs without a log, files that belong to a log are kept under another name (N3).
         let aside = aside_name(name);
         if content == Content::Directory {
             carry::settle(&options.dir, &options.dir.join(&aside))
@@ -150,7 +150,7 @@ pub(crate) fn of_level(options: &Options, level: usize) -> &str {
     named.or_else(rest).map_or("dir", |line| &line.device)
 }
 
-/// Name of the device of level 0, where flushes go, if that is a disk.
+/// Name of the device of level 0, the target of flushes, if it is a disk.
 #[must_use]
 pub fn disk_of_level_0(options: &Options) -> Option<&str> {
     let name = of_level(options, 0);
@@ -158,7 +158,7 @@ pub fn disk_of_level_0(options: &Options) -> Option<&str> {
     options.devices.iter().find(is_disk).map(|spec| spec.name.as_str())
 }
 
-/// Whether a directory lies on the disk of level 0. False where level 0 is not on a disk, or one of them cannot be asked.
+/// Whether a directory is on the disk of level 0. False if level 0 is not on a disk, or if either location is unknown.
 pub(crate) fn is_on_disk_of_level_0(options: &Options, dir: &Path) -> bool {
     use std::os::unix::fs::MetadataExt as _;
     let disk =
@@ -186,9 +186,9 @@ pub fn log_routes(options: &Options) -> Vec<LogRoute> {
     options.aof_routes.iter().map(route).collect()
 }
 
-/// Sees to it that the places of the tree and the log that are going to be opened are on their devices, each
-/// in a directory of its own, so that a tree or log that is put aside keeps its places. To be called when the
-/// data directory is settled, before the store is opened, which carries the tables themselves.
+/// Ensures that the places of the tree and the log to be opened are on their devices, each in a directory of its
+/// own, so that a tree or log that is set aside keeps its places. To be called once the data directory is
+/// settled, before the store is opened, which moves the tables themselves.
 ///
 /// # Errors
 /// As for [`open`].
@@ -207,7 +207,7 @@ struct Entries<'o> {
     options: &'o Options,
     dir: &'o Path,
     directive: &'o str,
-    /// What the names of their directories on the devices begin with.
+    /// Prefix of the names of their directories on the devices.
     stem: &'o str,
 }
 
@@ -247,8 +247,8 @@ impl Entries<'_> {
                         link.display()
                     ));
                 }
-                // The store has carried its tables away at the last start, or will at this one; what is left of
-                // the log's records goes with their segments.
+                // The store has moved its tables at the last start, or will at this one; remaining records of
+                // the log are removed with their segments.
                 let _ = DiskStorage.remove_dir(&link);
             }
         }
@@ -269,8 +269,8 @@ fn declared<'o>(
     declared.ok_or_else(|| format!("{directive}: no device is named '{device}'"))
 }
 
-/// Removes the undo runs at `place`, which may be a link, and at `target`. A link that leads nowhere goes,
-/// too: the device that had them is away.
+/// Removes the undo runs at `place`, which may be a link, and at `target`. A dangling link is removed, too:
+/// the device that held them is absent.
 fn forget_undo(place: &Path, target: Option<&Path>) -> Result<(), String> {
     for dir in std::iter::once(place).chain(target) {
         let failed = |error: std::io::Error| format!("{}: {error}", dir.display());
@@ -304,8 +304,8 @@ pub(crate) fn dump_dir(options: &Options) -> PathBuf {
     spec.map_or_else(|| options.dir.clone(), |spec| dir_of(options, spec))
 }
 
-/// Gives a dump that is whole and durable its name: on its device, and in the data directory one that leads
-/// there. A crash in between leaves the dump of before, or none.
+/// Gives a complete and durable dump its name: on its device, and as a link in the data directory. A crash in between leaves
+/// the previous dump, or none.
 ///
 /// # Errors
 /// A directory cannot be written.
@@ -328,7 +328,7 @@ pub(crate) fn put_dump(
 /// A file for reading, counted by the device that a link leads to.
 ///
 /// # Errors
-/// It is not there, or cannot be read.
+/// It does not exist, or cannot be read.
 pub(crate) fn open_to_read(storage: &dyn Storage, path: &Path) -> StorageResult<FileReader> {
     let target = std::fs::read_link(path).ok().filter(|link| link.is_absolute());
     FileReader::new(storage.open_to_read(target.as_deref().unwrap_or(path))?)
@@ -339,7 +339,7 @@ fn dir_of(options: &Options, spec: &DeviceSpec) -> PathBuf {
     options.dir.join(std::ffi::OsStr::from_bytes(&spec.path))
 }
 
-/// The profiles built in, and those of the operator, which come first where names are equal.
+/// The built-in profiles, and the operator's, which take precedence if names are equal.
 fn profiles(options: &Options) -> Result<Vec<DeviceProfile>, String> {
     let mut profiles = Vec::new();
     if let Some(path) = &options.device_profiles {

@@ -1,4 +1,4 @@
-//! Where the memtables lie, with `persistence-mode wbl`.
+//! The location of the memtables with `persistence-mode wbl`.
 
 use super::carry::{self, Content};
 use super::mapping::stands_for_pmem;
@@ -13,10 +13,10 @@ use sexton_persistence::pmem::{MappedMedium, Medium as _, PmemOptions};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Carries the pool to `memtable-device`, whose name is the answer.
+/// Moves the pool to `memtable-device`, and returns that device's name.
 ///
 /// # Errors
-/// A mode without a device or a device of another kind, or files that cannot be carried.
+/// A mode without a device, a device of another kind, or files that cannot be moved.
 pub(super) fn place(options: &Options) -> Result<Option<&str>, String> {
     let Some(device) = options.memtable_device.as_deref() else {
         return match options.persistence_mode {
@@ -50,7 +50,7 @@ pub(super) fn place(options: &Options) -> Result<Option<&str>, String> {
     Ok(Some(device))
 }
 
-/// How the pool is opened; `None` where there is none, and none is wanted. The working directory is the
+/// The options to open the pool; `None` if there is no pool and none is wanted. The working directory is the
 /// data directory.
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-//! How commands of every type look at their keys: one look-up, expiry, statistics.
+//! Key access for commands of every type: one look-up, expiry, statistics.
 
 use super::entry::bring_in;
 use super::{CommandError, CommandResult, Ctx};
@@ -34,10 +34,10 @@ impl Purpose {
 }
 
 impl<'e> Ctx<'_, 'e> {
-    /// Gives the newest value of a key to `look`, without copying it, together with the reply.
+    /// Passes the newest value of a key to `look`, without copying it, together with the reply.
     ///
-    /// A value whose time has come is deleted first: one operation, logged as DEL (rule X3). So are fields whose time has
-    /// come, logged as HDEL.
+    /// An expired value is deleted first: one operation, logged as DEL (rule X3). Likewise expired fields, logged
+    /// as HDEL.
     pub fn inspect<R>(
         &mut self,
         purpose: Purpose,
@@ -48,7 +48,7 @@ impl<'e> Ctx<'_, 'e> {
         self.inspect_what_is_left(purpose, db, key, false, look)
     }
 
-    /// The same where what is due `is_removed`, or of a hash in pages all that the command asks for.
+    /// Like [`Self::inspect`]. `is_removed`: what is due is already removed, at least all of it that the command asks for.
     pub(super) fn inspect_what_is_left<R>(
         &mut self,
         purpose: Purpose,
@@ -100,7 +100,7 @@ impl<'e> Ctx<'_, 'e> {
         look(None, self.out)
     }
 
-    /// Deletes a key, or fields of it, if their time has come, logged as DEL or HDEL (rule X3).
+    /// Deletes a key, or fields of it, if they have expired, logged as DEL or HDEL (rule X3).
     pub fn delete_due(&mut self, db: usize, key: Key<'_>) {
         self.delete_due_of(db, key, Extent::All);
     }
@@ -120,8 +120,8 @@ impl<'e> Ctx<'_, 'e> {
         }
     }
 
-    /// A key of this command is on a device, where its look-up ends. It is read here where the command cannot begin again;
-    /// else the command ends, and begins again when `key` and those `behind` it are in memory.
+    /// A key of this command is on a device, where its look-up ends. If the command cannot be restarted, the key is read here.
+    /// Otherwise the command ends, and is restarted once `key` and those `behind` it are in memory.
     #[cold]
     pub fn bring_in_or_miss<'k>(&mut self, key: Key<'k>, behind: impl Iterator<Item = Key<'k>>) {
         if !self.client.may_miss {
@@ -143,7 +143,7 @@ impl<'e> Ctx<'_, 'e> {
         removed.unwrap_or_else(|failed| self.stop(failed));
     }
 
-    /// The same for a key of the client's database that must hold a value of one type or nothing.
+    /// Like [`Self::inspect`], but for a key of the client's database that must hold a value of one type or nothing.
     ///
     /// # Errors
     /// WRONGTYPE.

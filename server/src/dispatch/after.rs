@@ -1,4 +1,4 @@
-//! What follows a call: its reply in its final form, statistics, slow log, latency monitor, MONITOR.
+//! The steps after a call: the reply in its final form, statistics, slow log, latency monitor, MONITOR.
 
 use super::call::Called;
 use super::client::{Client, PackedRequest, ScriptTurn};
@@ -30,14 +30,14 @@ pub(super) fn account(
 /// Shorter executions are nothing to the latency monitor, whose unit is the millisecond.
 const MONITORED_US: u64 = 1000;
 
-/// True when slow log or latency monitor look at an execution that took `time_us`.
+/// True if an execution that took `time_us` concerns the slow log or the latency monitor.
 #[inline]
 pub(crate) fn is_noted(server: &Server, time_us: u64) -> bool {
     time_us >= MONITORED_US || server.observe.slowlog.is_slow(time_us)
 }
 
-/// Shows an execution that took `time_us` to the slow log and to the latency monitor. With `more` so many
-/// requests behind it took that time together with it.
+/// Reports an execution that took `time_us` to the slow log and to the latency monitor. The time includes `more` further
+/// requests that were executed together with this one.
 pub(crate) fn note_slow(
     server: &Server,
     client: &Client,
@@ -61,7 +61,7 @@ pub(crate) fn note_slow(
     }
 }
 
-/// The request with what nobody may see in it left out; `None` when there is no such thing.
+/// The request with its secrets redacted; `None` if it has none.
 fn redacted(spec: &CommandSpec, args: Args<'_>) -> Option<PackedRequest> {
     let is_secret = |at: usize| (spec.is_secret)(args, at);
     (1..args.len()).any(is_secret).then(|| {
@@ -84,7 +84,7 @@ pub(crate) fn show_monitors(
     required: Seq,
 ) {
     let monitors = &server.observe.monitors;
-    // Scripts are shown here, so that they stand before their commands.
+    // Scripts are shown here, so that they precede their commands.
     let is_hidden = spec.flags.intersects(Flags::SKIP_MONITOR.union(Flags::ADMIN))
         && spec.class != Class::Script;
     if !monitors.is_active() || is_hidden {
@@ -104,7 +104,7 @@ fn show_script(server: &Server, db: usize, args: Args<'_>, required: Seq) {
     server.observe.monitors.feed(args, (db, "lua"), now_us, required);
 }
 
-/// The calls of a script that does not run again come into the statistics, and what it was refused into ACL LOG.
+/// Adds the calls of a finished script to the statistics, and its refusals to ACL LOG.
 pub(super) fn count_calls(server: &Server, turn: &mut ScriptTurn) {
     let histogram = server.settings.latency_tracking.load(Ordering::Relaxed);
     for (spec, tally) in turn.tallies.drain(..) {
@@ -113,7 +113,7 @@ pub(super) fn count_calls(server: &Server, turn: &mut ScriptTurn) {
     turn.denials.drain(..).for_each(|denial| server.auth.denials.note(denial, now_ms()));
 }
 
-/// What a script has left to do when its writes have their place: messages, and lines for MONITOR.
+/// Finishes a script once its writes are sequenced: sends its messages, and lines for MONITOR.
 pub(super) fn finish(server: &Server, turn: ScriptTurn, required: Seq) {
     for (kind, channel, message) in &turn.messages {
         server.events.pubsub.publish(*kind, channel, message, required);
@@ -123,7 +123,7 @@ pub(super) fn finish(server: &Server, turn: ScriptTurn, required: Seq) {
     }
 }
 
-/// What a command has written from `mark` on becomes its reply: an error takes its place, and CLIENT REPLY
+/// Turns the output of a command from `mark` on into its reply: an error replaces it, and CLIENT REPLY
 /// drops it, unless it is a push (a subscription's confirmation).
 pub(super) fn write_outcome(
     server: &Server,
@@ -163,7 +163,7 @@ pub(super) fn refuse_cut(
     let limit = server.output_limit_of(&client.session);
     let closing_bytes = limit.closing_bytes();
     if closing_bytes <= reply_max_bytes(server) {
-        // As in Redis, a connection hears nothing of a reply that it is closed for.
+        // As in Redis, a connection that is closed for its reply receives nothing of it.
         if !client.reply_mode.is_muted() {
             limit.enforce(&client.session, closing_bytes);
             client.closing = true;

@@ -1,4 +1,4 @@
-//! The handler, inside a given transaction: what single requests, EXEC, scripts and replay share.
+//! Runs the handler inside a given transaction: the part that single requests, EXEC, scripts and replay share.
 
 use super::after::{refuse, write_outcome};
 use super::guard::error_of;
@@ -16,12 +16,12 @@ pub(crate) struct Called {
 }
 
 /// Runs the handler of `ctx` inside the transaction of `ctx`, under latches that the caller holds, on keys that the
-/// caller has loaded. What it has answered from `mark` on is its reply then, or an error. It is the caller who checks
-/// arity and rights before, commits, accounts, and shows the call to those who watch. What it reads is remembered for a
-/// client that tracks.
+/// caller has loaded. What the handler has written from `mark` on is its reply, or an error. The caller checks arity and
+/// rights beforehand, commits, does the accounting, and shows the call to monitors. Keys that the handler reads are remembered for
+/// a client that tracks.
 ///
 /// # Errors
-/// The handler could not go on: the whole transaction must be taken back, and the client hears this error.
+/// The handler could not continue: the whole transaction must be rolled back, and the client receives this error.
 #[inline]
 pub(crate) fn call(ctx: &mut Ctx<'_, '_>, mark: usize) -> Result<Called, CommandError> {
     ctx.changes.begin_command(Some(ctx.client.id));
@@ -32,8 +32,8 @@ pub(crate) fn call(ctx: &mut Ctx<'_, '_>, mark: usize) -> Result<Called, Command
     Ok(called)
 }
 
-/// The same for a request by itself: where it misses pages that are on a device, it ends with [`Client::missed`](crate::dispatch::client::Client::missed) set, and
-/// runs again when they are in memory.
+/// Like [`call`], but for a single request. If it needs pages that are on a device, it ends with
+/// [`Client::missed`](crate::dispatch::client::Client::missed) set, and runs again once they are in memory.
 ///
 /// # Errors
 /// Those of [`call`], and that it has missed something.
@@ -45,8 +45,8 @@ pub(super) fn call_missing(ctx: &mut Ctx<'_, '_>, mark: usize) -> Result<Called,
     called
 }
 
-/// Remembers the keys of a command that reads, as soon as the transaction ends. Those of the past are not what a client
-/// may have in its cache.
+/// Remembers the keys of a reading command, effective when the transaction ends. Past values must not remain in a client's
+/// cache.
 #[cold]
 fn note_reads(ctx: &mut Ctx<'_, '_>) {
     let names_keys = matches!(ctx.spec.class, Class::Keyed | Class::Exclusive);
@@ -67,7 +67,7 @@ pub(crate) fn remember_keys(ctx: &mut Ctx<'_, '_>) {
     }
 }
 
-/// The same of a command that a script runs.
+/// Like [`call`], but for a command that a script runs.
 ///
 /// # Errors
 /// Those of [`call`].
@@ -84,7 +84,7 @@ fn run(ctx: &mut Ctx<'_, '_>, mark: usize) -> Result<Called, CommandError> {
     Ok(called)
 }
 
-/// Runs the handler on the snapshot that the connection has open; answers the sequence that the reply waits for.
+/// Runs the handler on the connection's open snapshot; returns the sequence that the reply waits for.
 pub(super) fn read_snapshot(ctx: &mut Ctx<'_, '_>, mark: usize) -> (Called, Seq) {
     let Some(snapshot) = ctx.client.snapshot_session.as_deref_mut() else {
         return (Called { failed: true }, 0);
@@ -107,8 +107,8 @@ pub(super) fn read_snapshot(ctx: &mut Ctx<'_, '_>, mark: usize) -> (Called, Seq)
     (called, required)
 }
 
-/// Runs a command. `Err`: it could not go on, and what it and its transaction have written must be taken back; with the
-/// error for the client.
+/// Runs a command. `Err`: it could not continue, and its writes and those of its transaction must be rolled back; contains
+/// the error for the client.
 pub(super) fn run_guarded(ctx: &mut Ctx<'_, '_>) -> Result<CommandResult, CommandError> {
     let run = ctx.spec.run;
     // What a command works on is taken back, or belongs to the connection alone.

@@ -1,18 +1,18 @@
-//! How a command is run, and where its keys stand.
+//! The execution class of a command, and the positions of its keys.
 
 /// How a command is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// Touches the connection or the server only; no latch, no transaction.
     Local,
-    /// Asks about the whole server (INFO, MEMORY STATS): its figures come from all shards, so no latch may be held.
-    /// Like `Local` but in a transaction, where it runs when that has been committed.
+    /// Reports on the whole server (INFO, MEMORY STATS): its figures are collected from all shards, so no latch may be held.
+    /// Like `Local`, except that in a transaction it runs after the commit.
     Survey,
-    /// Works on the keys that its key specification names: they are latched and, where
-    /// `reads_values` says so, in memory. `Ctx::tx` is there.
+    /// Works on the keys that its key specification names: they are latched and, if
+    /// `reads_values` says so, in memory. `Ctx::tx` is present.
     Keyed,
-    /// A script: latches and loads its declared keys as `Keyed` does, and runs again with what else it turns out to
-    /// need. `Ctx::tx` is there.
+    /// A script: latches and loads its declared keys as `Keyed` does, and runs again with any further resources that it
+    /// needs. `Ctx::tx` is present.
     Script,
     /// Needs every latch (FLUSHALL, SWAPDB). `Ctx::tx` is there, under `Latched::All`.
     Exclusive,

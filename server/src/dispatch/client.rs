@@ -1,4 +1,4 @@
-//! The state of one connection that commands may see and change.
+//! The state of one connection that commands can read and change.
 
 use super::{Args, CommandError, CommandSpec, LogWait, SnapshotSession, Tally};
 use crate::auth::{Denial, Identity};
@@ -37,16 +37,16 @@ pub struct Client {
     pub watched: Vec<Watched>,
     /// Bytes of their names.
     pub watched_bytes: usize,
-    /// Set by whoever changes a watched key.
+    /// Set by any change of a watched key.
     pub watch_dirty: Arc<AtomicBool>,
-    /// The values of the keys of its request were too large to be loaded together: it is refused unless they are in
+    /// The values of its request's keys were too large to be loaded together: the request is refused unless they are in
     /// memory by now.
     pub load_refused: bool,
     /// A command that needs pages which are not in memory may end, to run again with them.
     pub may_miss: bool,
     /// What such a command needs.
     pub missed: Vec<Want>,
-    /// What the command that runs would wait for: set by its handler, which has found nothing.
+    /// The wait requested by the current command: set by its handler, which found nothing.
     pub would_wait: Option<Box<Waiter>>,
     /// What the connection waits for.
     pub waiter: Option<Arc<Waiter>>,
@@ -58,17 +58,17 @@ pub struct Client {
     pub subscriptions: Subscriptions,
     /// Prefixes that it has named with CLIENT TRACKING.
     pub prefixes: BTreeSet<Vec<u8>>,
-    /// What a script that runs for the client needs, and asks for.
+    /// The needs and requests of the client's current script.
     pub script: ScriptTurn,
     /// The reply to the request that runs now waits for this write of others as well (N13).
     pub hold: Seq,
-    /// What it has said of the copy of the data that it is going to ask for.
+    /// Its wishes for the copy of the data that it will request.
     pub copy_wishes: CopyWishes,
     /// What other connections see of this one.
     pub session: Arc<Session>,
 }
 
-/// What a client has said of the copy that it is going to ask for (REPLCONF).
+/// A client's wishes for the copy that it will request (REPLCONF).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CopyWishes {
     /// It finds the end of a copy by a mark.
@@ -82,14 +82,14 @@ pub struct CopyWishes {
 /// A request in one buffer, with the places of its arguments.
 pub type PackedRequest = (Vec<u8>, Vec<(u32, u32)>);
 
-/// One run of a script: what it needs of its surroundings, and what it leaves for when its writes have their place.
+/// One run of a script: its inputs, and its outputs to be processed once its writes are sequenced.
 #[derive(Debug, Default)]
 pub struct ScriptTurn {
     /// Number of the thread, for striped statistics.
     pub worker: usize,
     /// When it has begun, where that was just now.
     pub started: Option<Instant>,
-    /// It runs on a thread that serves nobody else.
+    /// It runs on a dedicated thread.
     pub is_alone: bool,
     /// Its program runs: what is called now is called by it.
     pub is_inside: bool,
@@ -101,7 +101,7 @@ pub struct ScriptTurn {
     pub again: Again,
     /// How others see it, where it may take long.
     pub running: Option<Arc<Running>>,
-    /// It cannot go on without this.
+    /// A resource that it needs to continue.
     pub wants: Option<ScriptWants>,
     /// It has written.
     pub has_written: bool,
@@ -127,19 +127,19 @@ impl ScriptTurn {
     }
 }
 
-/// What a script that begins again knows of the runs before. It is kept until the script has run to its end: each load
-/// would cost a run for each latch else, and nothing would bound how often it is given up.
+/// State of a restarted script from its previous runs. It is kept until the script has completed: otherwise each load would
+/// cost one run per latch, and the number of restarts would be unbounded.
 #[derive(Debug, Default)]
 pub struct Again {
     /// Hashes of keys that it does not name and touches.
     pub latches: Vec<u64>,
     /// It needs all latches.
     pub all_latches: bool,
-    /// So often in a row it was given up for keys on a device.
+    /// Number of consecutive restarts because of keys on a device.
     pub cold_rounds: u32,
 }
 
-/// What a script cannot go on without: nothing of this run counts.
+/// A resource that a script needs to continue; the current run is discarded.
 #[derive(Debug)]
 pub enum ScriptWants {
     /// The latches of these hashes.
@@ -148,9 +148,9 @@ pub enum ScriptWants {
     AllLatches,
     /// These keys in memory.
     Cold(Vec<OwnedKey>),
-    /// A thread that serves nobody else.
+    /// A dedicated thread.
     Alone,
-    /// It cannot be had: the client hears this.
+    /// Unavailable: the client receives this error.
     End(CommandError),
 }
 
@@ -159,14 +159,14 @@ pub enum ScriptWants {
 pub struct Watched {
     db: usize,
     key: Vec<u8>,
-    /// Expiry when WATCH came, 0 for none: EXEC fails when it has passed since then.
+    /// Expiry at the time of WATCH, 0 for none: EXEC fails if it has passed since then.
     expire_at_ms: u64,
 }
 
 /// Commands queued by MULTI.
 #[derive(Debug, Default)]
 pub struct Transaction {
-    /// In the order they came.
+    /// In order of arrival.
     pub queued: Vec<Queued>,
     /// A command could not be queued: EXEC answers EXECABORT.
     pub failed: bool,
@@ -211,7 +211,7 @@ impl Client {
         client
     }
 
-    /// It acts as the default user, who may be asked for a password first.
+    /// Makes the connection act as the default user, which may require a password first.
     pub fn act_as_anybody(&mut self, server: &Server) {
         self.act_as(server.auth.anybody());
         self.authenticated = !server.auth.is_required();
@@ -230,7 +230,7 @@ impl Client {
         !self.authenticated && server.auth.is_required()
     }
 
-    /// Brings its rights up to date. False when its user is gone: then the connection closes.
+    /// Updates its rights. False if its user was deleted: the connection is then closed.
     pub fn renew_rights(&mut self, server: &Server) -> bool {
         if self.identity.is_current(&server.auth) {
             return true;
@@ -257,24 +257,24 @@ impl Client {
         self.session.queued_bytes.load(Ordering::Relaxed)
     }
 
-    /// What the connection holds beside its buffers. Names lie with those who look for them, too.
+    /// Bytes that the connection holds besides its buffers. Registries that look names up hold a second copy of them.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         size_of::<Self>() + 2 * self.name_bytes()
     }
 
-    /// The reply to the request that runs now tells of a write that must be durable first (N13).
+    /// The reply to the current request reveals a write that must be durable first (N13).
     pub fn hold_reply(&mut self, required: Seq) {
         self.hold = self.hold.max(required);
     }
 
-    /// What [`Client::hold_reply`] was told since the last call.
+    /// Returns the sequence that [`Client::hold_reply`] has recorded since the last call.
     pub fn take_hold(&mut self) -> Seq {
         std::mem::take(&mut self.hold)
     }
 
-    /// True while only commands of subscribers may run: it listens, and RESP2 cannot tell messages
-    /// from replies.
+    /// True while only subscriber commands may run: the client is subscribed, and RESP2 cannot distinguish
+    /// messages from replies.
     #[must_use]
     pub fn only_listens(&self) -> bool {
         self.session.protocol.load(Ordering::Relaxed) == 2 && !self.subscriptions.is_empty()
@@ -319,7 +319,7 @@ impl Client {
         self.snapshot_session.take().is_some()
     }
 
-    /// RESET, DISCARD: a transaction is dropped. Its watches go with [`Client::unwatch`].
+    /// RESET, DISCARD: drops a transaction. Its watches are removed by [`Client::unwatch`].
     pub fn discard_transaction(&mut self) {
         self.transaction = None;
         self.session.queued.store(0, Ordering::Relaxed);
@@ -363,7 +363,7 @@ impl Client {
         self.watch_dirty.store(false, Ordering::Release);
     }
 
-    /// True when a watched key was changed or its time has come since WATCH.
+    /// True if a watched key was changed or has expired since WATCH.
     #[must_use]
     pub fn watch_failed(&self, now_ms: u64) -> bool {
         self.watch_dirty.load(Ordering::Acquire)

@@ -1,4 +1,4 @@
-//! The databases that a command works on, as far as its arguments tell.
+//! The databases that a command works on, as far as its arguments determine them.
 
 use crate::number::parse_i64;
 use crate::resp::Args;

@@ -1,4 +1,4 @@
-//! What commands ask of an entry beside its value: that it is in memory, and how its access is counted.
+//! What commands need of an entry besides its value: that it is in memory, and how an access is counted.
 
 use super::guard::give_up;
 use crate::server::Server;
@@ -6,7 +6,7 @@ use crate::session::Session;
 use sexton_engine::{Found, Key, Tx};
 use std::sync::atomic::Ordering;
 
-/// The dispatcher loads keys before a command runs. What it did not foresee is read here, under the latch.
+/// The dispatcher loads keys before a command runs. A key it did not foresee is read here, under the latch.
 #[cold]
 pub(crate) fn bring_in(tx: &mut Tx<'_>, key: Key<'_>) {
     if let Err(error) = tx.bring_in(key) {
@@ -14,8 +14,8 @@ pub(crate) fn bring_in(tx: &mut Tx<'_>, key: Key<'_>) {
     }
 }
 
-/// Under an LFU policy an overwritten key keeps its counter, as in Redis: the access field it is to
-/// have after the write.
+/// Under an LFU policy an overwritten key keeps its counter, as in Redis: returns the access field after
+/// the write.
 #[inline]
 pub(crate) fn kept_access(
     server: &Server,

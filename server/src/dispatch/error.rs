@@ -4,13 +4,13 @@ use crate::keyspace::WrongType;
 use std::borrow::Cow;
 use std::fmt;
 
-/// What a request is answered that memory does not allow.
+/// The error for a request that memory does not allow.
 pub const OUT_OF_MEMORY: &str = "OOM command not allowed when used memory > 'maxmemory'.";
 
 /// A command either wrote its reply, or failed with an error reply.
 pub type CommandResult = Result<(), CommandError>;
 
-/// An error reply; `Display` gives the text behind the `-`, prefix included.
+/// An error reply; `Display` writes the text after the `-`, including the prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommandError {
     /// The key holds another type.

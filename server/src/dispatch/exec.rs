@@ -22,8 +22,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// The keys that the queued commands will meet and that are on a device, and the pages that they probably will: each looked up in the database that it will
-/// be in by then.
+/// The cold keys that the queued commands will access, and the cold pages that they will probably access. Each key is looked up
+/// in the database that it will be in by then.
 fn find_all_cold(server: &Server, mut db: usize, queued: &[Queued], tx: &mut Tx<'_>) -> Vec<Want> {
     let mut cold = Vec::new();
     let mut slots = Slots::NOW;
@@ -71,7 +71,7 @@ struct Calls<'a> {
     running: Option<&'a Arc<Running>>,
 }
 
-/// What ends a whole transaction when a script in it cannot go on.
+/// The error that ends a whole transaction if a script in it cannot continue.
 fn failed_in_transaction(wants: ScriptWants) -> CommandError {
     match wants {
         ScriptWants::End(error) => error,
@@ -80,11 +80,11 @@ fn failed_in_transaction(wants: ScriptWants) -> CommandError {
     }
 }
 
-/// What is left to do for queued commands that have been called.
+/// Remaining work for queued commands that have run.
 struct Ran<'q> {
     /// One of them may write.
     writes: bool,
-    /// The database of each command, for those who watch.
+    /// The database of each command, for MONITOR.
     dbs: Vec<usize>,
     /// Commands that may not run under a latch, where their replies belong, and whether those are dropped.
     surveys: Vec<(&'q Queued, usize, bool)>,
@@ -96,7 +96,7 @@ impl Calls<'_> {
     /// Calls the queued commands inside of `tx`.
     ///
     /// # Errors
-    /// The command that could not go on, and why: the transaction must be taken back.
+    /// The command that could not continue, and why: the transaction must be rolled back.
     fn run<'q>(
         self,
         client: &mut Client,
@@ -130,8 +130,8 @@ impl Calls<'_> {
                 continue;
             }
             let (begun, mark) = (Instant::now(), out.len());
-            // A command before it, or somebody else, may have changed the rights. A user that is gone closes the
-            // connection behind the reply.
+            // A previous command, or another client, may have changed the rights. If the user was deleted, the
+            // connection is closed after the reply.
             client.renew_rights(server);
             if let Err(denied) = client.check_rights(spec, args) {
                 client.note_denied(server, (spec, args), denied, Context::Multi);
@@ -250,7 +250,7 @@ impl Executor {
             if !client.reply_mode.is_muted() {
                 out.null_array();
             }
-            // It tells of a write of others (N13).
+            // It reveals another client's write (N13).
             let held = engine.sync_policy() == SyncPolicy::Always;
             let required = if held { engine.last_seq() } else { 0 };
             self.account_exec(server, client, args, started, (Called { failed: false }, required));
@@ -304,7 +304,7 @@ impl Executor {
         Outcome::Done(required)
     }
 
-    /// EXEC itself in the statistics, and before those who watch, whether or not anything was executed.
+    /// Counts EXEC itself in the statistics and shows it to monitors, whether or not anything was executed.
     fn account_exec(
         &self,
         server: &Server,

@@ -1,4 +1,4 @@
-//! What a thread runs requests with, and the steps of a single one.
+//! The executor: a thread's state for running requests, and the steps of a single request.
 
 use super::after::{account, drop_if_muted, refuse, refuse_cut, show_monitors, write_error};
 use super::call::{Called, call, call_missing, read_snapshot};
@@ -24,7 +24,7 @@ use sexton_engine::{Seq, SyncPolicy, TxBuf, Want};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// What a thread needs to run requests; reused from request to request.
+/// A thread's state for running requests; reused from request to request.
 pub struct Executor {
     /// The commands that it knows.
     pub(super) table: &'static Table,
@@ -47,8 +47,8 @@ pub struct Executor {
 /// What became of a request.
 #[derive(Debug)]
 pub enum Outcome {
-    /// Executed or refused; the reply is written. It may leave once `durable()` has reached the
-    /// sequence (N13); 0 when it depends on no write.
+    /// Executed or refused; the reply is written. It may be sent once `durable()` has reached the
+    /// sequence (N13); 0 if it depends on no write.
     Done(Seq),
     /// These must be loaded first.
     Cold(Vec<Want>),
@@ -58,7 +58,7 @@ pub enum Outcome {
     Paused(Instant),
     /// WAITAOF: to be run again when the log or the clock has moved.
     Waits(LogWait),
-    /// A key must have something first: to be run again when the waiter is called, or its time has come.
+    /// A key must have an element first: to be run again when the waiter is called or has timed out.
     Blocks(Arc<Waiter>),
     /// It belongs on a helper thread.
     Offload,
@@ -82,7 +82,7 @@ impl Executor {
         }
     }
 
-    /// One whose owner calls [`Executor::end_batch`] behind every batch of requests: their writes become durable
+    /// An executor whose owner calls [`Executor::end_batch`] after every batch of requests: their writes become durable
     /// together.
     #[must_use]
     pub fn of_worker(table: &'static Table, worker: usize) -> Self {
@@ -95,15 +95,15 @@ impl Executor {
         self.table
     }
 
-    /// Tells those who hear of all keys with a prefix what the requests of a batch have changed, before they are answered;
-    /// `client`, whose requests they were, behind its replies.
+    /// Notifies clients that track by prefix of the changes of a batch before the batch is answered. `client`, which sent
+    /// the requests, is notified after its replies.
     #[inline]
     pub fn tell_prefixes(&mut self, server: &Server, client: &Client, out: &mut Reply) {
         let own = Some((&*client.session, out));
         self.changes.end_batch(&server.events, server.post(), own);
     }
 
-    /// Ends a batch of requests, before anybody hears of it.
+    /// Ends a batch of requests, before any of its replies is sent.
     pub fn end_batch(&mut self, server: &Server) {
         server.engine.end_batch(&mut self.tx_buf);
     }
@@ -195,7 +195,7 @@ impl Executor {
         outcome
     }
 
-    /// CLIENT CACHING is for one request, or the whole transaction, behind it.
+    /// CLIENT CACHING applies to the next request, or the next transaction.
     fn end_caching(&self, client: &Client, args: Args<'_>) {
         let tracking = &client.session.tracking;
         if tracking.mode().has(TrackingMode::CACHING)
@@ -212,7 +212,7 @@ impl Executor {
         spec.is_some_and(|spec| spec.traits.has(Traits::RUNS_QUEUED))
     }
 
-    /// A request that has waited goes on: with its answer, without one, or by looking again (`None`).
+    /// Resumes a request that has waited: with its reply, without one, or by running it again (`None`).
     fn resume(
         &mut self,
         server: &Server,
@@ -254,7 +254,7 @@ impl Executor {
         Some(Outcome::Done(required))
     }
 
-    /// One request by itself: outside of MULTI.
+    /// Runs a single request, outside of MULTI.
     fn run(
         &mut self,
         server: &Server,
@@ -290,7 +290,7 @@ impl Executor {
                 match call_missing(&mut ctx, mark) {
                     Ok(_) if let Some(would_wait) = client.would_wait.take() => {
                         out.truncate(mark);
-                        // Under the latches of its keys: whoever writes one from now on sees it.
+                        // Under the latches of its keys: any later writer sees it.
                         let waiter = client.waiter.take().unwrap_or_else(|| {
                             let waiter = Arc::new(*would_wait);
                             server.blocking.add(&waiter);

@@ -1,4 +1,4 @@
-//! Plain GETs and SETs, without what their conditions make unnecessary, and what is counted of the short way.
+//! Plain GETs and SETs without the steps that their conditions make unnecessary, and the counters of the short path.
 
 use super::Executor;
 use super::after::{is_noted, note_slow};
@@ -25,7 +25,7 @@ impl Executor {
         self.plain.is_some() && Obstacles::of(server, client).and(behind).is_empty()
     }
 
-    /// The same for writes: false while they are refused or paced.
+    /// Like [`Self::is_fast`], but for writes: false while they are refused or paced.
     #[must_use]
     pub fn is_fast_write(&self, server: &Server) -> bool {
         let obstacles = Obstacles::of_writes(server);
@@ -104,7 +104,7 @@ impl Executor {
         let meta = Written::Whole.expiring_at(0);
         let commit = tx.commit_put(key, meta, value, access, (client.db, logged));
         self.fast.sets += 1;
-        // Nobody waits for it: that was asked under its latch.
+        // No client waits for it: that was checked under its latch.
         let _ = changes.take_ready();
         changes.tell_caches(events, server.post());
         changes.publish(events, commit.last_seq);
@@ -113,8 +113,8 @@ impl Executor {
         Some(commit.last_seq)
     }
 
-    /// Brings requests of the short way that took `time_us` together into the statistics, and those that were slow
-    /// before the slow log and the latency monitor. `first` are the arguments of the first of them.
+    /// Adds requests of the short path, which took `time_us` together, to the statistics, and reports slow ones to the slow
+    /// log and the latency monitor. `first` are the arguments of the first of them.
     pub fn settle(&mut self, server: &Server, client: &Client, first: Args<'_>, time_us: u64) {
         let (gets, sets, hits) = (self.fast.gets, self.fast.sets, self.fast.hits);
         (self.fast.gets, self.fast.sets, self.fast.hits) = (0, 0, 0);

@@ -1,4 +1,4 @@
-//! What an executor keeps of the short way: its commands, and what is counted of them.
+//! An executor's state for the short path: the plain commands, and the counters.
 
 use super::{CommandSpec, Table};
 

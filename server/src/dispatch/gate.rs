@@ -14,7 +14,7 @@ use crate::server::Server;
 use sexton_engine::{KEY_MAX_BYTES, key_too_long};
 use std::time::Duration;
 
-/// What writes, and PING, answer while `stop-writes-on-bgsave-error` is in force.
+/// The error of writes, and of PING, while `stop-writes-on-bgsave-error` is in force.
 pub(crate) const SAVE_FAILED: &str = "MISCONF Redis is configured to save RDB snapshots, but it's currently \
 unable to persist to disk. Commands that may modify the data set are disabled, because this instance \
 is configured to report errors during writes if RDB snapshotting fails (stop-writes-on-bgsave-error \
@@ -23,7 +23,7 @@ option). Please check the Redis logs for details about the RDB error.";
 const NO_AUTH: CommandError = CommandError::text("NOAUTH Authentication required.");
 const LOADING: CommandError = CommandError::text("LOADING Redis is loading the dataset in memory");
 
-/// What those hear who wait for the keys of a script, or of a function, for too long.
+/// The error for clients that have waited too long for the keys of a script or function.
 pub(crate) fn busy(is_function: bool) -> CommandError {
     CommandError::text(if is_function {
         "BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE."
@@ -39,7 +39,7 @@ pub(crate) fn is_busy(server: &Server) -> bool {
     longest.is_some_and(|longest| longest > Duration::from_millis(threshold_ms))
 }
 
-/// What becomes of a request whose keys a script holds: it is run again soon, or hears BUSY.
+/// Handles a request whose keys a script holds: it is run again soon, or refused with BUSY.
 pub(super) fn wait_or_refuse(
     server: &Server,
     client: &Client,
@@ -54,11 +54,11 @@ pub(super) fn wait_or_refuse(
     Outcome::Done(0)
 }
 
-/// Most bytes that MULTI queues. Replay knows positions in a group of the log as 32 bits, and what is logged may be
-/// longer than what was asked for.
+/// Maximum size of the commands that MULTI queues. Replay uses 32-bit positions in a log group, and the log form may be
+/// longer than the request.
 const TRANSACTION_MAX_BYTES: u64 = 2 << 30;
 
-/// What the dispatcher decides before it touches data.
+/// The dispatcher's decision before it accesses data.
 pub(super) enum Verdict {
     Run,
     Queue,
@@ -69,12 +69,12 @@ pub(super) enum Verdict {
 pub(super) enum Refusal {
     Error(CommandError),
     Later(Outcome),
-    /// A browser was made to speak to us: say nothing.
+    /// A browser was tricked into sending a request: do not reply.
     Close,
 }
 
 impl Executor {
-    /// Everything that can be said about a request without its keys, in Redis' order.
+    /// All checks of a request that need no keys, in Redis' order.
     pub(super) fn gate(
         &self,
         server: &Server,
@@ -212,7 +212,7 @@ fn is_of_a_browser(args: Args<'_>) -> bool {
     name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:")
 }
 
-/// What becomes of a request while there is no store to run anything on.
+/// The decision on a request while there is no store to run it on.
 pub(crate) enum Early {
     /// It is refused, as by a server that loads.
     Refused(CommandError),
@@ -222,7 +222,7 @@ pub(crate) enum Early {
     Close,
 }
 
-/// As [`Executor::check`], of a client that has not authenticated, before there is a server.
+/// Like [`Executor::check`], but for an unauthenticated client before the server exists.
 pub(crate) fn check_early(table: &Table, args: Args<'_>, requires_password: bool) -> Early {
     let spec = match table.lookup(args) {
         Ok(spec) => spec,
@@ -256,7 +256,7 @@ fn is_beyond_a_group(client: &Client, spec: &CommandSpec, args: Args<'_>) -> boo
     queues && client.queued_bytes() as u64 + request_bytes(args) > TRANSACTION_MAX_BYTES
 }
 
-/// True for a request that makes the connection hold more than a request may have of the memory bound: queued
+/// True for a request that makes the connection use more than a request's share of the memory bound: queued
 /// commands, watched keys, channels.
 fn holds_too_much(
     server: &Server,
@@ -276,8 +276,8 @@ fn holds_too_much(
     queues && client.queued_bytes() as u64 + request_bytes(args) > max
 }
 
-/// What a request is refused with that would make a key longer than the engine takes. Where no such key can be made
-/// there is none either, and the request finds that out by itself.
+/// The error for a request that would create a key longer than the engine's maximum. A request that cannot create the
+/// key gets no error here, and detects the length itself.
 pub fn too_long_key(spec: &'static CommandSpec, args: Args<'_>) -> Option<CommandError> {
     let makes_keys = spec.flags.contains(Flags::DENYOOM) || spec.traits.has(Traits::MAKES_KEYS);
     if !makes_keys || args.from(1).all(|arg| arg.len() <= KEY_MAX_BYTES) {

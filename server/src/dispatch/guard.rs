@@ -1,4 +1,4 @@
-//! Commands that cannot go on: a bug made one panic, or a device failed under it. Others must not notice.
+//! Handles commands that cannot continue, because of a panic or a failed device, without affecting others.
 
 use super::CommandError;
 use sexton_engine::EngineError;
@@ -10,19 +10,19 @@ struct GivenUp(EngineError);
 /// What [`miss`] unwinds with.
 struct Missed;
 
-/// Ends the run of a command that has told its client what it misses: it runs again when that is in memory.
+/// Ends the run of a command that has recorded missing keys in its client: it runs again once they are in memory.
 pub(crate) fn miss() -> ! {
     resume_unwind(Box::new(Missed))
 }
 
-/// Ends the command that runs, which has met a key that could not be read: no reply that it could give would be true.
-/// Its whole transaction is taken back.
+/// Ends the current command, which needs a key that could not be read: any reply would be wrong.
+/// Its whole transaction is rolled back.
 pub(crate) fn give_up(error: EngineError) -> ! {
     // Without the panic hook: this is no bug.
     resume_unwind(Box::new(GivenUp(error)))
 }
 
-/// What a client hears of a panic.
+/// The error that reports a panic to the client.
 pub(crate) fn error_of(name: &str, payload: Box<dyn std::any::Any + Send>) -> CommandError {
     if let Some(GivenUp(error)) = payload.downcast_ref() {
         return format!("ERR storage: {error}").into();

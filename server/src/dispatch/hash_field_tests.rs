@@ -1,4 +1,4 @@
-//! Fields that expire: what is seen of them by the clock, what is logged, and what replay makes of it.
+//! Tests of expiring fields: their visibility over time, their log forms, and their replay.
 
 use super::client::Client;
 use super::paged_tests::Random;
@@ -127,14 +127,14 @@ fn what_is_logged_of_fields_that_expire_makes_the_same_data_with_as_many_operati
         (2, "HGETEX h FIELDS 1 a", &[]),
         (3, "HINCRBY h b 5", &["HINCRBY h b 5"]),
         (3, "HINCRBYFLOAT h b 0.5", &["HSETEX h KEEPTTL FIELDS 1 b 7.5"]),
-        // The time of b comes, and whoever looks removes it.
+        // Field b expires, and the next reader removes it.
         (10, "HGET h a", &["HDEL h b"]),
         (11, "HSETEX h NX EX 1 FIELDS 1 a 1", &[]),
         (11, "HSETEX h XX FNX PX 9 FIELDS 2 f 1 g 2", &["HSETEX h PXAT 1000020 FIELDS 2 f 1 g 2"]),
         (11, "HSETEX h KEEPTTL FIELDS 2 f 3 i 4", &["HSETEX h KEEPTTL FIELDS 2 f 3 i 4"]),
         (11, "HSETEX h EXAT 1 FIELDS 2 i 3 none 4", &["HDEL h i"]),
         (11, "HSETEX h EXAT 1 FIELDS 1 none 4", &[]),
-        // That of c comes, and the writer removes it first.
+        // Field c expires, and the writer removes it first.
         (12, "HSET h c 33", &["HDEL h c", "HSET h c 33"]),
         (12, "HGETDEL h FIELDS 2 none d", &["HDEL h d"]),
         (12, "HPEXPIRE h 1 FIELDS 2 a c", &["HPEXPIREAT h 1000013 FIELDS 2 a c"]),
@@ -213,7 +213,7 @@ fn the_past_has_the_fields_that_it_had() {
     }
 }
 
-/// A bench whose hashes lie in pages above so many bytes.
+/// A bench that stores hashes above `inline_bytes` bytes in pages.
 fn bench(inline_bytes: u64) -> Bench {
     let bench = Bench::new();
     let thresholds = &bench.server.settings.thresholds;
@@ -271,7 +271,7 @@ fn hashes_in_pages_with_due_times_answer_as_those_in_one_record_do() {
             "step {step}: {command}"
         );
         if random.below(3) == 0 {
-            // The next command meets fields that are due, in pages where nobody has looked.
+            // The next command finds expired fields in pages that were not read yet.
             continue;
         }
         for look in ["HGETALL a", "HGETALL b", "HLEN a", "PTTL a", "DEBUG DIGEST"] {

@@ -1,4 +1,4 @@
-//! Which keys a request works on, and the latches that it therefore takes.
+//! Determines the keys of a request, and the latches that it therefore takes.
 
 use super::client::Client;
 use super::table::key_positions;
@@ -33,7 +33,7 @@ impl Scope {
     }
 }
 
-/// The latches of a request; `hashes` are then those of its keys, of which the first are asked for.
+/// The latches of a request; `hashes` receives the hashes of its keys, of which the first are prefetched.
 pub(super) fn latch<'h>(
     hashes: &'h mut Vec<u64>,
     server: &Server,

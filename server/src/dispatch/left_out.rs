@@ -1,14 +1,14 @@
-//! Steps that a test has the short way leave out, to see that the comparison with the long way notices. A product build
-//! leaves out none, and has no trace of the question.
+//! Steps that a test can make the short path skip, to check that the comparison with the long path notices. A product build
+//! skips none, and contains no trace of the check.
 
 /// A step of the short way that is easily forgotten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Writes are put off while writers must wait (N14).
     Pacing,
-    /// Slow requests come into the slow log.
+    /// Slow requests are added to the slow log.
     SlowLog,
-    /// Watchers hear of what a plain SET has changed.
+    /// Watchers are notified of a plain SET's change.
     Watch,
 }
 
@@ -30,7 +30,7 @@ pub(super) fn left_out(step: Step) -> bool {
     LEFT_OUT.get() == Some(step)
 }
 
-/// What `run` answers where the short way leaves `step` out.
+/// The result of `run` if the short path skips `step`.
 #[cfg(test)]
 pub(crate) fn leaving_out<R>(step: Option<Step>, run: impl FnOnce() -> R) -> R {
     let before = LEFT_OUT.replace(step);

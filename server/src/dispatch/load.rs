@@ -6,13 +6,13 @@ use crate::keyspace::paged::Paged;
 use crate::server::Server;
 use sexton_engine::{Found, FoundPage, Key, OwnedKey, Slot, Tx, Want};
 
-/// True when the command looks at old values.
+/// True if the command reads old values.
 fn needs_values(server: &Server, spec: &CommandSpec, args: Args<'_>) -> bool {
     !(spec.is_blind)(args) || server.events.switch.needs_old_values()
 }
 
-/// Which slot stands behind each database when a command will run: in a transaction not always the one that does
-/// now.
+/// The slot of each database when a command will run: in a transaction it may differ from the current
+/// one.
 pub(super) struct Slots {
     /// `None`: the database will have been emptied, and what is put there until then is in memory.
     changed: Option<Vec<Option<Slot>>>,
@@ -29,7 +29,7 @@ impl Slots {
         }
     }
 
-    /// What a queued command will do to them. `db`: the database that is selected then.
+    /// Applies the effects of a queued command to the slots. `db`: the database that is selected then.
     pub(super) fn follow(
         &mut self,
         server: &Server,
@@ -77,8 +77,8 @@ pub(crate) fn cold_keys_now(
     cold_keys(server, (db, &Slots::NOW), spec, args, &[], tx)
 }
 
-/// Pages on a device that a command of a transaction probably needs, of collections whose roots are in memory: where it begins again no
-/// more, they would be read under its latches (N10).
+/// Cold pages that a command of a transaction probably needs, of collections whose roots are in memory. If the command can no
+/// longer be restarted, they would be read under its latches (N10).
 pub(super) fn cold_pages(
     server: &Server,
     (db, slots): (usize, &Slots),
@@ -106,7 +106,7 @@ pub(super) fn cold_pages(
     cold
 }
 
-/// The cold ones among the keys of a request by itself that must be in memory before its handler runs.
+/// The cold keys of a single request that must be in memory before its handler runs.
 pub(super) fn cold_keys_before(
     server: &Server,
     db: usize,
@@ -121,8 +121,8 @@ pub(super) fn cold_keys_before(
     cold_keys(server, (db, &Slots::NOW), spec, args, hashes, tx)
 }
 
-/// The cold ones among the keys of a request whose values it needs. `hashes`: those of the keys in the order of
-/// [`each_key`], or none when they are not known.
+/// The cold keys of a request whose values it needs. `hashes`: those of the keys in the order of
+/// [`each_key`], or none if they are unknown.
 pub(super) fn cold_keys(
     server: &Server,
     (db, slots): (usize, &Slots),
@@ -155,7 +155,7 @@ pub(super) fn cold_keys(
             (0..server.databases).filter(|&other| other != db).for_each(|db| look(db, bytes, hash));
         }
     });
-    // Whether a watched key changes depends on what is there, and on what comes in its place.
+    // Whether a watched key changes depends on its current value, and on the one that replaces it.
     if server.events.watches.is_used() {
         let swaps = spec.on_databases == OnDatabases::Swaps;
         let dbs = match spec.on_databases {

@@ -1,4 +1,4 @@
-//! What commands log: run again it makes the same data, with as many operations (N1).
+//! Log forms of commands: replay reproduces the data, with an equal number of operations (N1).
 
 use super::Executor;
 use super::tests::Bench;
@@ -220,7 +220,7 @@ fn what_a_group_reads_and_claims_is_logged_by_outcome() {
     }
 }
 
-/// Runs the requests, and what the log has of each on a server of its own: both must have made as many operations, and
+/// Runs the requests, and their log forms on a second server: both must perform an equal number of operations, and
 /// answer `looks` alike.
 fn replays(requests_and_logs: &[(&str, &str)], looks: &[&str]) {
     let (mut bench, mut again) = (Bench::new(), Bench::new());

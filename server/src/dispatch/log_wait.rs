@@ -28,7 +28,7 @@ impl LogWait {
         (local && !self.for_replicas) || self.deadline.is_some_and(|deadline| deadline <= now)
     }
 
-    /// When it is over whatever has become durable; `None`: never.
+    /// When it times out; `None`: never.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         self.deadline
@@ -40,7 +40,7 @@ impl LogWait {
         self.for_local && server.engine.durable() < self.seq
     }
 
-    /// What is so now: `[local, replicas]`. Without a log there is nothing that the writes are in.
+    /// The current result: `[local, replicas]`. Without a log, no writes are counted.
     pub(crate) fn answer(&self, server: &Server, out: &mut Reply) {
         let logged = server.engine.sync_policy() != SyncPolicy::Off;
         out.array(2);

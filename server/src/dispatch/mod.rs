@@ -1,18 +1,17 @@
-//! Running requests. Each takes these steps, a file each:
+//! Execution of requests. Each request passes through these steps, one file each:
 //!
-//! 1. `gate`: what can be said without its keys; it is refused, queued, put off, or goes on;
-//! 2. `latch`: the latches that it needs, and
-//! 3. `load`: the cold ones among its keys;
-//! 4. `call`: the handler, inside a given transaction;
-//! 5. `commit`: the transaction gets its place in the order of writes;
-//! 6. `after`: statistics, slow log, monitors.
+//! 1. `gate`: decides what needs no keys: the request is refused, queued, postponed, or continues;
+//! 2. `latch`: takes the latches it needs;
+//! 3. `load`: loads its cold keys;
+//! 4. `call`: runs the handler inside a given transaction;
+//! 5. `commit`: assigns the transaction its position in the order of writes;
+//! 6. `after`: updates statistics, slow log and monitors.
 //!
-//! `exec` takes a whole MULTI through them. While nothing stands in the way of a client, `short` asks what step 1
-//! and 6 ask once a batch, and `fast` leaves out more of a plain GET or SET.
+//! `exec` takes a whole MULTI through these steps. While a client meets no obstacle, `short` performs the checks of steps
+//! 1 and 6 once per batch, and `fast` skips more of them for a plain GET or SET.
 //!
-//! Nothing here waits. What cannot run now (a cold key, a full log buffer, CLIENT PAUSE, a command
-//! that walks the key space) is handed back untouched, and the caller runs the same request again
-//! when the reason is gone.
+//! Nothing here blocks. A request that cannot run now (a cold key, a full log buffer, CLIENT PAUSE, a command that walks
+//! the key space) is returned unchanged. The caller runs it again once the reason no longer applies.
 
 mod access;
 pub(crate) mod after;
@@ -91,7 +90,7 @@ pub use table::{
 
 use crate::resp::write_command;
 
-/// A request in RESP form, for the log, when it did not come as one.
+/// Writes a request in RESP form for the log, if it did not arrive in this form.
 pub fn logged_form(out: &mut Vec<u8>, args: Args<'_>) {
     out.clear();
     write_command(out, args.from(0));

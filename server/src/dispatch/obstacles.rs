@@ -1,15 +1,15 @@
-//! What stands between a request and its handler: the one list of conditions that the gate explains and that the short
-//! way of plain GETs and SETs needs all to be absent.
+//! Obstacles between a request and its handler: the single list of conditions. The gate explains them; the short
+//! path of plain GETs and SETs requires that none is present.
 
 use super::client::Client;
 use crate::server::Server;
 use crate::session::TrackingMode;
 use std::sync::atomic::Ordering;
 
-/// The modes of CLIENT TRACKING in which CLIENT CACHING has a say.
+/// The modes of CLIENT TRACKING in which CLIENT CACHING has an effect.
 const CHOICES: TrackingMode = TrackingMode::OPTIN.and(TrackingMode::OPTOUT);
 
-/// Conditions of a client and of the server under which requests are refused, put off, or run with more than their
+/// Conditions of a client and of the server under which requests are refused, postponed, or need more than their
 /// handler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Obstacles(u32);
@@ -33,7 +33,7 @@ impl Obstacles {
     const OLD_VALUES: Self = Self(1 << 7);
     /// MONITOR looks on.
     const MONITORED: Self = Self(1 << 8);
-    /// The log has failed: what was read may not be told.
+    /// The log has failed: values that were read may not be sent.
     const UNTELLABLE: Self = Self(1 << 9);
     /// Memory is full and nothing can be evicted.
     pub(super) const OUT_OF_MEMORY: Self = Self(1 << 10);
@@ -49,12 +49,12 @@ impl Obstacles {
 
     /// Whether a read is remembered depends on CLIENT CACHING.
     const CHOOSES_CACHING: Self = Self(1 << 15);
-    /// Some user has changed since the client's rights were looked up.
+    /// A user has changed since the client's rights were looked up.
     const STALE_RIGHTS: Self = Self(1 << 16);
     /// Files take as much as `disk-max-bytes` allows.
     pub(super) const DISK_FULL: Self = Self(1 << 17);
 
-    /// Those that concern every request of the client, as far as the gate explains them.
+    /// The conditions for every request of the client that the gate explains.
     #[inline]
     pub(super) fn of(server: &Server, client: &Client) -> Self {
         Self::NONE
@@ -66,11 +66,11 @@ impl Obstacles {
             .when(server.loading.is_active(), Self::LOADING)
     }
 
-    /// Those that the gate lets pass: the long way does more then than its handler.
+    /// The conditions that pass the gate: the long path then does more than run the handler.
     #[inline]
     pub(super) fn behind_the_gate(server: &Server, client: &Client) -> Self {
         let engine = &server.engine;
-        // Almost always none, and then nobody needs to know what is durable.
+        // Almost always none; the durable sequence need not be known then.
         let given_up = engine.given_up_through();
         Self::NONE
             .when(!client.reply_mode.is_on(), Self::MUTED)
@@ -113,7 +113,7 @@ impl Obstacles {
         self.0 & obstacle.0 != 0
     }
 
-    /// True when nothing stands in the way.
+    /// True if there is no obstacle.
     #[inline]
     pub(super) const fn is_empty(self) -> bool {
         self.0 == 0

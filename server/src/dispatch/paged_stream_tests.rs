@@ -1,11 +1,11 @@
-//! Streams in pages behind the commands: the same replies as from one record, and a fraction of the copying.
+//! Commands on paged streams: their replies match those for a single record, with a fraction of the copying.
 
 use super::client::Client;
 use super::paged_tests::{Random, rounds};
 use super::tests::Bench;
 use crate::value::thresholds::Thresholds;
 
-/// A bench whose streams lie in pages above so many bytes, with so many entries in a node.
+/// A bench that stores streams above `inline_bytes` bytes in pages, with `stream_node_entries` entries per node.
 fn bench(inline_bytes: u64, stream_node_entries: u64) -> Bench {
     let bench = Bench::new();
     let thresholds = &bench.server.settings.thresholds;
@@ -14,7 +14,7 @@ fn bench(inline_bytes: u64, stream_node_entries: u64) -> Bench {
     bench
 }
 
-/// A stream of so many entries, with IDs from 1-1 on.
+/// Adds `entries` entries to a stream, with IDs from 1-1 on.
 fn fill(bench: &mut Bench, client: &mut Client, key: &str, entries: u64) {
     for n in 1..=entries {
         bench.run(client, &format!("XADD {key} {n}-1 field value{n}"));
@@ -179,7 +179,7 @@ fn a_trim_may_leave_a_page_without_entries() {
     let (mut client, mut other) = (paged.client(), whole.client());
     fill(&mut paged, &mut client, "s", 9);
     fill(&mut whole, &mut other, "s", 9);
-    // The last entry of the second node is one that the trim would leave, and it has gone.
+    // The last entry of the second node, which the trim would keep, has been deleted.
     for line in [
         "XDEL s 8-1",
         "XTRIM s MINID 8",
@@ -247,7 +247,7 @@ fn cold_pages_of_a_stream_are_loaded_for_who_needs_them() {
         bench.server.engine.flush().expect("flushed");
         bench.server.engine.set_memory_bound(1);
         for _ in 0..50 {
-            // Whoever has the latch of a shard evicts what is too much in it.
+            // The holder of a shard's latch evicts its excess.
             bench.run(&mut client, "EXISTS s");
         }
         let (loads, reply) = rounds(&mut bench, &mut client, request);

@@ -1,11 +1,11 @@
-//! Collections in pages behind the commands: the same replies as from one record, and a fraction of the copying.
+//! Commands on paged collections: their replies match those for a single record, with a fraction of the copying.
 
 use super::Outcome;
 use super::tests::Bench;
 use crate::keyspace::load_blocking;
 use crate::value::thresholds::Thresholds;
 
-/// A bench whose collections lie in pages above so many bytes.
+/// A bench that stores collections above `inline_bytes` bytes in pages.
 fn bench(inline_bytes: u64) -> Bench {
     let bench = Bench::new();
     let thresholds = &bench.server.settings.thresholds;
@@ -15,7 +15,7 @@ fn bench(inline_bytes: u64) -> Bench {
     bench
 }
 
-/// Numbers that are the same each time.
+/// A deterministic pseudo-random number generator.
 pub(super) struct Random(pub(super) u64);
 
 impl Random {
@@ -322,7 +322,7 @@ fn a_walk_of_pages_answers_what_stays_and_ends_whatever_form_the_set_takes() {
         if cursor == "0" {
             break;
         }
-        // It comes to lie in pages behind the first answers, and grows on.
+        // It is moved to pages after the first answers, and continues to grow.
         let more: Vec<String> = (0..1500 / rounds).map(|n| format!("more{rounds}.{n}")).collect();
         if rounds < 12 {
             bench.run(&mut client, &format!("SADD s {}", more.join(" ")));
@@ -390,7 +390,7 @@ fn what_a_command_or_a_transaction_needs_of_cold_pages_is_loaded_before_it_runs(
     let evict = |bench: &mut Bench, client: &mut crate::dispatch::client::Client| {
         bench.server.engine.set_memory_bound(1);
         for _ in 0..50 {
-            // Whoever has the latch of a shard evicts what is too much in it.
+            // The holder of a shard's latch evicts its excess.
             bench.run(client, "EXISTS h l z");
         }
     };

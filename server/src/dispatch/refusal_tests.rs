@@ -1,4 +1,4 @@
-//! What is refused for want of room, or until something is over.
+//! Tests of refusals: for lack of room, or while some operation is in progress.
 
 use super::tests::{Bench, NOW_MS};
 use super::{Executor, Outcome};
@@ -99,7 +99,7 @@ fn what_a_connection_gathers_is_bounded() {
     assert!(client.held_bytes() < 4096, "{} bytes", client.held_bytes());
 }
 
-/// Regression: such a key was taken, and then neither flushed nor could the store be opened any more.
+/// Regression: such a key was accepted, but then neither could be flushed nor could the store be opened.
 #[test]
 fn a_key_that_is_too_long_is_refused_before_it_is_written() {
     let mut bench = Bench::new();

@@ -10,11 +10,11 @@ use crate::resp::{Batch, Limits, Scanner};
 use crate::server::Server;
 
 impl Executor {
-    /// Runs the commands of one group of the log again (N1) and returns how many operations they
-    /// made. Nothing expires, nothing is checked or logged; cold keys are loaded while waiting.
+    /// Replays the commands of one log group (N1) and returns the number of operations they
+    /// performed. Nothing expires, nothing is checked or logged; cold keys are loaded synchronously.
     ///
     /// # Errors
-    /// A text that names the command when it is damaged or fails: the start must be refused.
+    /// A text that names the damaged or failed command: the start must be refused.
     pub fn replay(
         &mut self,
         server: &Server,
@@ -64,10 +64,10 @@ impl Executor {
         }
     }
 
-    /// Runs one logged command again, as [`Executor::replay`] does.
+    /// Replays one logged command, as [`Executor::replay`] does.
     ///
     /// # Errors
-    /// A text that names the command and what it answered.
+    /// A text that names the command and its error.
     pub fn replay_request(
         &mut self,
         server: &Server,

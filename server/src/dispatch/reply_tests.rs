@@ -1,4 +1,4 @@
-//! Replies that are not written, and those that are too long to be.
+//! Tests of replies that are suppressed, and of replies that exceed the limit.
 
 use super::tests::Bench;
 
@@ -73,8 +73,8 @@ fn a_reply_that_its_connection_is_closed_for_is_not_written_whole() {
     assert!(client.closing);
 }
 
-/// Regression: what WAITAOF in a script would have waited for stayed with the client, whose next request was then answered
-/// without end.
+/// Regression: the pending wait of a WAITAOF in a script stayed with the client, whose next request was then answered
+/// endlessly.
 #[test]
 fn waitaof_inside_a_script_answers_at_once() {
     let mut bench = Bench::new();

@@ -1,5 +1,5 @@
-//! Whether the client's user may do what a request asks for: the one place that looks, for requests by themselves and of
-//! the short way, for those of a transaction when they are queued and when they run, and for those of scripts.
+//! Access checks: whether the client's user may do what a request asks for. This is the only place that checks: single
+//! requests, also on the short path; those of a transaction, when queued and when run; and those of scripts.
 
 use super::client::Client;
 use super::table::key_positions;
@@ -65,10 +65,10 @@ impl Request for Asked<'_> {
 }
 
 impl Client {
-    /// Looks at the rights that the client has as of the last [`Client::renew_rights`].
+    /// Checks the client's rights as of the last [`Client::renew_rights`].
     ///
     /// # Errors
-    /// What its user may not do.
+    /// The refused action.
     #[inline]
     pub(crate) fn check_rights(
         &self,
@@ -108,7 +108,7 @@ impl Client {
         Denial { reason, context, object: object.to_vec(), user, client: self.session.line() }
     }
 
-    /// Notes a refusal for ACL LOG. The client's last command is that of `request`, unless EXEC runs it.
+    /// Records a refusal for ACL LOG. The client's last command is that of `request`, unless EXEC runs it.
     pub(super) fn note_denied(
         &self,
         server: &Server,

@@ -1,4 +1,4 @@
-//! Rights in transactions and scripts, renamed commands, and what is shown of secrets.
+//! Rights in transactions and scripts, renamed commands, and the redaction of secrets.
 
 use super::client::Client;
 use super::tests::Bench;

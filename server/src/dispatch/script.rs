@@ -1,8 +1,8 @@
-//! Scripts: their latches, running them again with more of what they need, and what comes out when they have run.
+//! Runs scripts: takes their latches, reruns them with further resources, and handles their results.
 //!
-//! A script runs under the latches of the keys that it declares. Where it touches another key, meets one that is on a
-//! device, or takes longer than a thread may that serves others, it is stopped, all that it has written is taken back,
-//! and it runs again from its start: with the latch, with the key in memory, on a thread of its own.
+//! A script runs under the latches of the keys that it declares. If it touches another key, needs a key that is on a
+//! device, or takes too long for a thread that serves other clients, it is stopped and its writes are rolled back.
+//! It then runs again from its start: with the latch, with the key in memory, or on a thread of its own.
 
 use super::after::{account, count_calls, finish, refuse, show_monitors};
 use super::call::call;
@@ -18,13 +18,13 @@ use sexton_engine::{Engine, Latched};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// After so many runs with a few latches more each time, a script gets them all.
+/// After this many runs, each of which added a few latches, a script gets all latches.
 const RUNS_WITH_SOME_LATCHES: usize = 8;
 
-/// After so many loads, further keys are read where they are met.
+/// After this many loads, further keys are read on demand.
 const COLD_ROUNDS_MAX: u32 = 64;
 
-/// A client keeps the room for so many commands of its scripts.
+/// A client keeps the buffer for the commands of its scripts if it has room for at most this many.
 const KEPT_TALLIES: usize = 8;
 
 impl Executor {

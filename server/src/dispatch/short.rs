@@ -1,5 +1,5 @@
-//! The short way of requests on their keys, while nothing stands in their way: what the gate asks once a request is
-//! asked once a batch, and the clock is read once for many requests.
+//! The short path of keyed requests that meet no obstacle: the gate's per-request checks are made once per batch,
+//! and the clock is read once for many requests.
 
 use super::after::{refuse, refuse_cut};
 use super::call::call_missing;
@@ -13,8 +13,8 @@ use crate::server::Server;
 use sexton_engine::{Latched, Seq};
 
 impl CommandSpec {
-    /// True for commands that need nothing but the latches and the values of the keys that they name at fixed places:
-    /// they take the short way.
+    /// True for commands that need only the latches and the values of the keys at fixed positions:
+    /// they take the short path.
     #[must_use]
     pub fn is_short(&self) -> bool {
         let moves = Flags::MOVABLEKEYS.union(Flags::BLOCKING).union(Flags::MAY_REPLICATE);
@@ -28,7 +28,7 @@ impl CommandSpec {
             && !self.traits.has(traits)
     }
 
-    /// True for short commands that take a time which depends on the request alone: several are timed together.
+    /// True for short commands whose duration depends on the request alone: several are timed together.
     #[must_use]
     pub fn is_timed_together(&self) -> bool {
         self.flags.contains(Flags::FAST)
@@ -36,9 +36,9 @@ impl CommandSpec {
 }
 
 impl Executor {
-    /// Runs a request of a [short](CommandSpec::is_short) command whose number of arguments is right, while
-    /// [`Executor::is_fast`] holds, and [`Executor::is_fast_write`] for one that writes. `None`: run it the long way;
-    /// nothing has happened. `now_ms`: the time of the batch; `reply_max_bytes`: that of
+    /// Runs a request of a [short](CommandSpec::is_short) command with a valid number of arguments, while
+    /// [`Executor::is_fast`] holds, and [`Executor::is_fast_write`] for one that writes. `None`: nothing has happened, and
+    /// the long path must run it. `now_ms`: the time of the batch; `reply_max_bytes`: that of
     /// [`RequestBounds`](crate::client_memory::RequestBounds).
     #[inline]
     pub fn run_short(

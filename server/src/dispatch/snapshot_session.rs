@@ -1,8 +1,8 @@
-//! What a connection sees that reads a snapshot: one instant, the clock included.
+//! The view of a connection that reads a snapshot: one instant, including the clock.
 //!
 //! Its commands run on helper threads, because each of them may read from a device. The values of a
-//! command's keys are fetched before it runs, past the DRAM table (N10); it then looks at them by the same
-//! [`Ctx::inspect`] as at the newest ones.
+//! command's keys are fetched beforehand, bypassing the DRAM table (N10). The command then reads them through
+//! [`Ctx::inspect`], as it reads the newest values.
 
 use super::{CommandError, OUT_OF_MEMORY};
 use crate::keyspace::collection::{Edit, HashView};
@@ -12,7 +12,7 @@ use sexton_engine::{
 };
 use std::collections::HashMap;
 
-/// Keys that are fetched before their size is looked at.
+/// Number of keys that are fetched before their size is checked.
 const FETCHED_TOGETHER: usize = 16;
 
 /// The open snapshot of a connection.
@@ -44,7 +44,7 @@ impl SnapshotSession {
         self.opened_ms
     }
 
-    /// Fetches the keys of a command, as long as their values have not `max_bytes` together; may block.
+    /// Fetches the keys of a command; fails once their values total `max_bytes`. May block.
     pub(crate) fn fetch<'k>(
         &mut self,
         db: usize,
@@ -73,7 +73,7 @@ impl SnapshotSession {
         Ok(())
     }
 
-    /// The command has run: what was fetched for it goes, which may be any amount.
+    /// Releases the values fetched for a finished command, which may be any amount.
     pub(crate) fn release(&mut self) {
         self.values = HashMap::new();
     }
@@ -92,7 +92,7 @@ impl SnapshotSession {
         value.map(SnapshotValue::entry)
     }
 
-    /// Shows `visit` the keys of a range that were not due, without their values, until it answers false.
+    /// Passes the unexpired keys of a range to `visit`, without their values, until it returns false.
     pub(crate) fn walk(
         &self,
         range: &ScanRange,
@@ -130,7 +130,7 @@ impl SnapshotSession {
         self.snapshot.random_key(db, self.opened_ms, random).map_err(snapshot_error)
     }
 
-    /// Number of keys, those that were due and not deleted yet included. Walks over all of them the
+    /// Number of keys, including expired ones that were not deleted yet. Walks over all of them the
     /// first time.
     pub(crate) fn count(&mut self, db: usize) -> Result<u64, CommandError> {
         if let Some(&keys) = self.counts.get(&db) {
@@ -149,7 +149,7 @@ impl SnapshotSession {
     }
 }
 
-/// Fields that were due are gone, and with the last one the key, which is due itself then.
+/// Hides expired fields; if all have expired, the key is marked as expired itself.
 fn hide_due_fields(found: &mut SnapshotValue, now_ms: u64) {
     if found.meta.is_expired(now_ms) || !found.meta.is_due(&found.value, now_ms) {
         return;

@@ -305,7 +305,7 @@ fn replay_repeats_outcomes_and_names_what_fails() {
     assert_eq!(torn, Err("a group ends inside a command".to_owned()));
 }
 
-/// None of them may take a latch while the transaction holds some: it would wait for itself for ever.
+/// None of them may take a latch while the transaction holds some: it would deadlock with itself.
 #[test]
 fn commands_about_the_whole_server_run_inside_a_transaction() {
     let mut bench = Bench::new();
@@ -377,7 +377,7 @@ fn queue_command(client: &mut Client, key: &str, run: super::Handler) {
     client.queue(crate::dispatch::client::Queued::new(spec, Args::new(buf.as_bytes(), &ranges)));
 }
 
-/// What a panic leaves behind must be what was there before, whatever the transaction did until then.
+/// After a panic the state must be that before the transaction, whatever the transaction did until then.
 #[test]
 fn a_panic_inside_exec_takes_the_whole_transaction_back() {
     let mut bench = Bench::new();
@@ -437,7 +437,7 @@ fn a_failed_watch_is_told_when_the_write_that_failed_it_is_durable() {
     }
 }
 
-/// Regression: each FLUSHALL gave all databases a new namespace, of which the old ones had to be carried along.
+/// Regression: each FLUSHALL gave all databases a new namespace, and all old ones had to be kept.
 #[test]
 fn emptying_what_is_empty_is_no_operation() {
     let mut bench = Bench::new();

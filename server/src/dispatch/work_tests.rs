@@ -1,4 +1,4 @@
-//! How much short commands do: hashes of keys, look-ups in the table of what is in memory, and graves, counted.
+//! Counts the work of short commands: key hashes, look-ups in the DRAM table, and graves.
 
 use super::Args;
 use super::client::Client;
@@ -6,7 +6,7 @@ use super::tests::{Bench, NOW_MS};
 use crate::resp::{Reply, command_bytes, pack};
 use sexton_engine::Work;
 
-/// How a request comes to its handler.
+/// The path of a request to its handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Long,
@@ -101,8 +101,8 @@ fn get_and_set_hash_their_key_once() {
     }
 }
 
-/// What `net` sees in the log, see `what_is_due_among_the_keys_of_a_del_is_logged_by_itself`: run again it makes as many
-/// operations, in the same order.
+/// Replays the log that `net` inspects, see `what_is_due_among_the_keys_of_a_del_is_logged_by_itself`: it performs an equal
+/// number of operations, in that order.
 #[test]
 fn what_del_logs_makes_the_same_data_with_as_many_operations() {
     let (mut bench, mut again) = (Bench::new(), Bench::new());

@@ -1,9 +1,9 @@
-//! What a transaction has changed, in order, and what others hear of it.
+//! The changes of a transaction, in order, and the notifications they cause.
 //!
-//! Handlers append; nobody is told before the transaction ends. Watchers are told under its latches, so that no EXEC can
-//! run between the change and the news of it; so is what is remembered of caches, and those who cache hear of it when the
-//! latches are gone. Listeners are told when the sequence of the write is known: like the reply, messages wait for the
-//! log (N13).
+//! Handlers append changes; nobody is notified before the transaction ends. Watchers are notified under its latches, so no
+//! EXEC can run between a change and its notification. The tracking table is updated under the latches too; clients that
+//! cache are notified after the latches are released. Listeners are notified once the sequence of the write is known: like
+//! the reply, messages wait for the log (N13).
 
 use super::Events;
 use super::notify::{Event, KEYEVENT_BIT, KEYSPACE_BIT};
@@ -19,24 +19,24 @@ use std::sync::Arc;
 struct Change {
     db: usize,
     key: Vec<u8>,
-    /// Watchers are to hear of it: the value or its expiry is another one now.
+    /// Watchers must be notified: the value or its expiry has changed.
     modifies: bool,
     cached: Cached,
     event: Option<Event>,
 }
 
-/// What has changed a value, for those who do not hear of what they have changed by themselves.
+/// The origin of a change, for clients that are not notified of their own changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
     /// The request that runs.
     Request,
-    /// Its script: as in Redis, who hears of all keys with a prefix hears of that.
+    /// Its script: as in Redis, clients that track by prefix are notified of such changes.
     Script,
     /// No request: time, or memory, or another connection that has waited.
     Nobody,
 }
 
-/// What becomes of the value that clients may have in their caches.
+/// The effect on the value that clients may have cached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cached {
     /// Nothing.
@@ -49,7 +49,7 @@ enum Cached {
     IsRead,
 }
 
-/// The changes of one transaction. While nobody watches or listens, they are only counted.
+/// The changes of one transaction. While there are no watchers and listeners, they are only counted.
 #[derive(Debug, Default)]
 pub struct Changes {
     list: Vec<Change>,
@@ -57,12 +57,12 @@ pub struct Changes {
     by: u64,
     /// A script of it does.
     in_script: bool,
-    /// What those who cache have not been told yet, and the connection whose request runs is told behind its reply.
+    /// Pending notifications for clients that cache. The connection whose request runs receives its own after its reply.
     taken: Vec<Taken>,
     own: Vec<Taken>,
-    /// What those are told at the end of the batch who hear of all keys with a prefix.
+    /// Changes that clients that track by prefix are notified of at the end of the batch.
     broadcast: Changed,
-    /// Keys that were written while somebody waited for one, with their databases.
+    /// Keys that were written while a client waited for one, with their databases.
     ready: Vec<(usize, Vec<u8>)>,
     /// Changes and log forms of the command that runs.
     written: u32,
@@ -78,7 +78,7 @@ impl Changes {
         self.by = by.unwrap_or(self.by);
     }
 
-    /// False when the command that runs has changed something and has logged nothing: the next start would refuse
+    /// False if the current command has changed something without logging it: the next start would refuse
     /// the log.
     #[must_use]
     pub fn are_logged(&self) -> bool {
@@ -101,7 +101,7 @@ impl Changes {
         }
     }
 
-    /// `key` is another one now, by something that has a log form of its own: it is nobody's request.
+    /// `key` was changed by an operation with a log form of its own, not by a request.
     #[inline]
     pub fn modify(&mut self, events: &Events, db: usize, key: &[u8], event: Option<Event>) {
         if events.are_used() {
@@ -109,12 +109,12 @@ impl Changes {
         }
     }
 
-    /// Something else stands behind `key`, which somebody watches: its database is another one.
+    /// The value of a watched `key` was replaced, because its database was exchanged.
     pub fn replace_watched(&mut self, events: &Events, db: usize, key: &[u8]) {
         self.push(events, (db, key), true, Cached::Stays, None);
     }
 
-    /// Those who cache hear of the change of `key` behind what the command has changed since then.
+    /// Moves the cache notification for the change of `key` behind the changes that the command has made since.
     pub fn tell_last(&mut self, events: &Events, key: &[u8]) {
         let is_it = |change: &&mut Change| change.key == key && change.cached != Cached::Stays;
         if let Some(change) = self.list.iter_mut().rev().find(is_it) {
@@ -123,15 +123,15 @@ impl Changes {
         }
     }
 
-    /// The last write of `key` has changed what stands beside its value, as the groups of a stream do, or its form alone: as in
-    /// Redis, neither watchers nor those who cache hear of it.
+    /// The last write of `key` changed only data besides its value, such as the groups of a stream, or only its encoding. As in
+    /// Redis, neither watchers nor clients that cache are notified.
     pub fn keep_value(&mut self, key: &[u8]) {
         if let Some(change) = self.list.iter_mut().rev().find(|change| change.key == key) {
             (change.modifies, change.cached) = (false, Cached::Stays);
         }
     }
 
-    /// A database is emptied. As in Redis, all that clients have in their caches is to go.
+    /// A database is emptied. As in Redis, clients must drop their whole caches.
     pub fn empty(&mut self, events: &Events) {
         if events.tracking.is_used() {
             self.push(events, (0, b""), false, Cached::AllChange, None);
@@ -143,7 +143,7 @@ impl Changes {
         self.push(events, (0, key), false, Cached::IsRead, None);
     }
 
-    /// The connection whose command runs has read `key` as it was: its client hears that it is not so now.
+    /// The connection whose command runs has read a past value of `key`: its client is notified that it is outdated.
     pub fn read_past(&mut self, key: &[u8]) {
         self.own.push(Taken::Key(key.to_vec(), vec![self.by], 0));
     }
@@ -181,19 +181,19 @@ impl Changes {
         self.ready = Vec::new();
     }
 
-    /// Keys that may have what somebody waits for, in the order in which they were written.
+    /// Keys that may have elements for waiters, in the order of the writes.
     #[inline]
     #[must_use]
     pub fn take_ready(&mut self) -> Vec<(usize, Vec<u8>)> {
         std::mem::take(&mut self.ready)
     }
 
-    /// A key that nobody has written has something else now: its database is another one.
+    /// A key has a new value without a write, because its database was exchanged.
     pub fn note_ready(&mut self, db: usize, key: Vec<u8>) {
         self.ready.push((db, key));
     }
 
-    /// Watchers hear of the changes, and what is remembered of caches follows them. To be called before the transaction
+    /// Notifies watchers of the changes, and updates the tracking table. To be called before the transaction
     /// ends, under its latches.
     #[inline]
     pub fn signal(&mut self, events: &Events) {
@@ -210,8 +210,8 @@ impl Changes {
         }
     }
 
-    /// In the order of the commands: what was read before the transaction changed it must be forgotten, and what was
-    /// read behind that is true.
+    /// Processes the changes in command order: values read before the transaction changed them must be forgotten; values
+    /// read after that are current.
     fn track(&mut self, events: &Events) {
         let tracking = &events.tracking;
         if !tracking.is_used() {
@@ -239,7 +239,7 @@ impl Changes {
         }
     }
 
-    /// Those who cache hear of the changes, which can be seen by now; the connection whose request runs has to wait for
+    /// Notifies clients that cache of the changes, which are visible by now. The connection whose request runs is notified by
     /// [`Changes::tell_own`].
     #[inline]
     pub fn tell_caches(&mut self, events: &Events, post: Post<'_>) {
@@ -249,7 +249,7 @@ impl Changes {
         }
     }
 
-    /// The connection whose request has run hears of what it has changed, behind its reply.
+    /// Notifies the connection whose request has run of its own changes, after its reply.
     #[inline]
     pub fn tell_own(&mut self, events: &Events, post: Post<'_>, own: (&Arc<Session>, &mut Reply)) {
         if !self.own.is_empty() {
@@ -257,8 +257,8 @@ impl Changes {
         }
     }
 
-    /// The batch is over: those hear of its changes who hear of all keys with a prefix. `own`: the connection whose
-    /// requests they were, and its replies.
+    /// Ends the batch: notifies clients that track by prefix of its changes. `own`: the connection that sent the requests,
+    /// and its replies.
     #[inline]
     pub fn end_batch(
         &mut self,
@@ -272,8 +272,8 @@ impl Changes {
         }
     }
 
-    /// Watchers hear of the changes so far, and not once more at the end: who begins to watch now hears of none of them.
-    /// To be called under the latches of their keys.
+    /// Notifies watchers of the changes so far, which are then not reported again at the end: a client that starts to watch
+    /// now is notified of none of them. To be called under the latches of their keys.
     pub fn signal_so_far(&mut self, events: &Events) {
         if !self.list.is_empty() {
             self.signal_watchers(events);
@@ -281,7 +281,7 @@ impl Changes {
         self.list.iter_mut().for_each(|change| change.modifies = false);
     }
 
-    /// Listeners hear of the changes, which tell of writes up to `required`.
+    /// Notifies listeners of the changes, which depend on writes up to `required`.
     #[inline]
     pub fn publish(&mut self, events: &Events, required: Seq) {
         if !self.list.is_empty() {

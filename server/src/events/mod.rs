@@ -1,4 +1,4 @@
-//! What others hear of commands and changes: key-space events, channels, watched keys, caches of clients, MONITOR.
+//! Notifications of commands and changes: key-space events, channels, watched keys, client-side caches, MONITOR.
 
 mod changes;
 mod monitor;
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tracking::Tracking;
 use watch::WatchRegistry;
 
-/// Who hears of changes and messages.
+/// The registries of clients that are notified of changes and messages.
 #[derive(Debug, Default)]
 pub struct Events {
     /// `notify-keyspace-events`.
@@ -27,14 +27,14 @@ pub struct Events {
     pub watches: WatchRegistry,
     /// Caches of clients.
     pub tracking: Tracking,
-    /// Who listens to which channels.
+    /// The subscribers of each channel.
     pub pubsub: PubSub,
     /// Clients that wait for keys to have something.
     pub waiting: Arc<AtomicUsize>,
 }
 
 impl Events {
-    /// True while somebody watches, caches, or listens to anything.
+    /// True while any client watches, caches, or listens to anything.
     #[inline]
     fn are_used(&self) -> bool {
         self.watches.is_used()
@@ -43,13 +43,13 @@ impl Events {
             || self.are_waiting()
     }
 
-    /// True while somebody waits for a key to have something.
+    /// True while any client waits for a key to have something.
     #[inline]
     fn are_waiting(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) != 0
     }
 
-    /// True while somebody may listen to such events.
+    /// True while any client may listen to such events.
     fn is_heard(&self, event: Event) -> bool {
         self.pubsub.is_used() && self.switch.bits_for(event.class) != 0
     }

@@ -8,8 +8,8 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Bytes kept for a monitor that does not read; beyond, it is disconnected, as Redis does with a
-/// client that is over its output limit.
+/// Bytes kept for a monitor that does not read; above this it is disconnected, as Redis does with a
+/// client above its output limit.
 const PENDING_MAX_BYTES: usize = 8 << 20;
 
 /// All connections that run MONITOR.
@@ -26,7 +26,7 @@ impl std::fmt::Debug for Monitors {
 }
 
 impl Monitors {
-    /// True while somebody watches: one load, to be asked before [`Monitors::feed`].
+    /// True while any client runs MONITOR: one load, to be checked before [`Monitors::feed`].
     #[must_use]
     pub fn is_active(&self) -> bool {
         self.active.load(Ordering::Relaxed)
@@ -42,14 +42,14 @@ impl Monitors {
         self.active.store(true, Ordering::Relaxed);
     }
 
-    /// The connection is gone, or was reset.
+    /// Removes a connection that was closed or reset.
     pub fn stop(&self, id: u64) {
         let mut list = self.list.lock();
         list.retain(|monitor| monitor.id != id);
         self.active.store(!list.is_empty(), Ordering::Relaxed);
     }
 
-    /// A request was executed that is not for operators only: shown to all monitors once `required` is durable (N13).
+    /// Shows an executed request to all monitors once `required` is durable (N13), unless it is for operators only.
     pub fn feed(&self, args: Args<'_>, (db, addr): (usize, &str), now_us: u64, required: Seq) {
         let line = line(args, db, addr, now_us);
         for monitor in self.list.lock().iter() {

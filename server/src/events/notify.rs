@@ -21,7 +21,7 @@ pub enum NotifyClass {
     Hash = b'h',
     /// Stream commands.
     Stream = b't',
-    /// A key was deleted because its time had come.
+    /// A key was deleted because it had expired.
     Expired = b'x',
     /// A key was deleted to make room.
     Evicted = b'e',
@@ -74,8 +74,8 @@ impl EventSwitch {
         if bits >> at & 1 == 1 { bits } else { 0 }
     }
 
-    /// True when writers must know whether there was a value before (`n`), or readers must say that
-    /// there was none (`m`).
+    /// True if writers must know whether a value existed before (`n`), or readers must report that
+    /// none existed (`m`).
     #[must_use]
     #[inline]
     pub fn needs_old_values(&self) -> bool {
@@ -87,7 +87,7 @@ impl EventSwitch {
 const NEW_BIT: u32 = 4;
 const MISS_BIT: u32 = 5;
 
-/// An event on a key: its class, and what listeners are told.
+/// An event on a key: its class, and the text for listeners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
     pub(super) class: NotifyClass,
@@ -95,9 +95,9 @@ pub struct Event {
 }
 
 impl Event {
-    /// A key was deleted because its time had come.
+    /// A key was deleted because it had expired.
     pub const EXPIRED: Self = Self { class: NotifyClass::Expired, name: "expired" };
-    /// Fields of a hash were removed because their time had come: as in Valkey this is no event of hashes.
+    /// Fields of a hash were removed because they had expired: as in Valkey this is no event of hashes.
     pub const FIELDS_EXPIRED: Self = Self { class: NotifyClass::Expired, name: "hexpired" };
     /// A key was deleted to make room.
     pub const EVICTED: Self = Self { class: NotifyClass::Evicted, name: "evicted" };

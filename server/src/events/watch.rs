@@ -1,7 +1,7 @@
-//! WATCH: which connections want to know that a key changed.
+//! WATCH: the connections that are notified when a key changes.
 //!
-//! While nobody watches, a write pays one relaxed load. Keys are registered and signalled under
-//! their latch, which is what orders the two.
+//! While no connection watches, a write pays one relaxed load. Keys are registered and signalled under
+//! their latch, which orders the two.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 type Watchers = Vec<Arc<AtomicBool>>;
 
-/// A table shrinks when it has room for so many times the keys in it, and for more than a few.
+/// A table shrinks when its capacity is more than this many times its number of keys and exceeds [`ROOM_KEPT`].
 const SHRINK_AT: usize = 8;
 const ROOM_KEPT: usize = 64;
 
@@ -29,7 +29,7 @@ impl WatchRegistry {
         self.watched.load(Ordering::Relaxed) != 0
     }
 
-    /// Sets `dirty` at the next change of `key`; false when it does so anyhow. To be called under the key's latch.
+    /// Sets `dirty` at the next change of `key`; false if it is already registered. To be called under the key's latch.
     #[must_use]
     pub fn watch(&self, db: usize, key: &[u8], dirty: &Arc<AtomicBool>) -> bool {
         let mut keys = self.keys.lock();

@@ -3,8 +3,8 @@
 
 /// True when the whole of `text` matches `pattern`.
 ///
-/// A `*` that could not place its rest makes every earlier `*` fail as well, so a pattern costs at
-/// most length of pattern times length of text, however many stars it has.
+/// If the rest of the pattern after a `*` cannot match, no earlier `*` can succeed either, so a match takes at
+/// most length of pattern times length of text steps, however many stars there are.
 #[must_use]
 pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     if text.is_empty() {
@@ -42,7 +42,7 @@ pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     }
 }
 
-/// Matches one byte against the pattern element at `at`; the position behind that element if it fits.
+/// Matches one byte against the pattern element at `at`; returns the position after that element if it matches.
 fn match_one(pattern: &[u8], at: usize, byte: u8) -> Option<usize> {
     match *pattern.get(at)? {
         b'?' => Some(at + 1),
@@ -52,7 +52,7 @@ fn match_one(pattern: &[u8], at: usize, byte: u8) -> Option<usize> {
     }
 }
 
-/// Matches a class whose content starts at `at`. A class that is never closed ends with the pattern.
+/// Matches a class whose content starts at `at`. An unclosed class ends with the pattern.
 fn match_class(pattern: &[u8], mut at: usize, byte: u8) -> Option<usize> {
     let negated = pattern.get(at) == Some(&b'^');
     at += usize::from(negated);
@@ -73,7 +73,7 @@ fn match_class(pattern: &[u8], mut at: usize, byte: u8) -> Option<usize> {
     (found != negated).then_some((at + 1).min(pattern.len()))
 }
 
-/// The literal bytes that every match starts with; a scan needs to look at no other keys.
+/// The literal prefix of every match; a scan needs to examine no other keys.
 #[must_use]
 pub fn literal_prefix(pattern: &[u8]) -> Vec<u8> {
     let mut prefix = Vec::new();

@@ -1,4 +1,4 @@
-//! What must come out as it does in Redis to the byte: patterns, numbers as C writes them, and long doubles.
+//! Functions whose results must match Redis' byte for byte: patterns, numbers as C writes them, and long doubles.
 
 pub mod c_numbers;
 pub mod glob;

@@ -1,7 +1,7 @@
 //! BACKUP: the command surface of Redis 8.10 over checkpoints.
 //!
-//! A backup is a directory with a complete store: `sexton-server` starts on a copy of it. START makes a checkpoint, whose files can
-//! be copied elsewhere at once; SEAL makes another one in its place, as of then. Both are names for files that are there anyway:
+//! A backup is a directory with a complete store: `sexton-server` starts on a copy of it. START makes a checkpoint, whose files
+//! can be copied elsewhere at once. SEAL replaces it with a checkpoint of that later moment. Both only link existing files:
 //! nothing is rewritten, nothing forks. A table that START has named keeps its name and its bytes.
 
 use crate::log;
@@ -12,7 +12,7 @@ use sexton_persistence::device::StorageResult;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-/// What stands behind the name of a backup until its second checkpoint has taken its place.
+/// The suffix of a backup's name until its second checkpoint has replaced the first.
 const SEALED_SUFFIX: &str = "sealed";
 
 fn no_such_step(what: &str, state: BackupState) -> String {
@@ -45,7 +45,7 @@ fn clear(server: &Server) -> Result<(), String> {
 /// Makes the first checkpoint. Blocks on I/O.
 ///
 /// # Errors
-/// Another backup is under way or waits to be cleaned up, or the checkpoint fails.
+/// Another backup is in progress or has to be cleaned up, or the checkpoint fails.
 pub fn start(server: &Server) -> Result<(), String> {
     let backup = &server.backup;
     let (storage, dir) = (server.storage(), dir(server));
@@ -79,10 +79,10 @@ pub fn start(server: &Server) -> Result<(), String> {
     end_step(server, made, BackupState::Snapshotting, BackupState::Incrementing)
 }
 
-/// Puts a checkpoint of now in the place of the first one. Blocks on I/O.
+/// Replaces the first checkpoint by a current one. Blocks on I/O.
 ///
 /// # Errors
-/// No backup is under way, or the checkpoint fails: then the first one is lost, too.
+/// No backup is in progress, or the checkpoint fails: then the first one is lost, too.
 pub fn seal(server: &Server) -> Result<(), String> {
     let (storage, dir) = (server.storage(), dir(server));
     let may = |state| state == BackupState::Incrementing;
@@ -102,7 +102,7 @@ pub fn seal(server: &Server) -> Result<(), String> {
     end_step(server, made, BackupState::Sealing, BackupState::Sealed)
 }
 
-/// A step has ended. Who has called the backup off meanwhile gets that.
+/// Ends a step. If the backup was aborted meanwhile, the result says so.
 fn end_step(
     server: &Server,
     made: Result<(), String>,
@@ -133,14 +133,14 @@ pub fn abort(server: &Server) -> Result<(), String> {
         .step(BackupState::is_at_work, BackupState::Failed)
         .map_err(|state| no_such_step("ABORT", state))?;
     server.backup.fail("the backup was called off".to_owned());
-    // Whoever makes a checkpoint removes it.
+    // The thread that is making a checkpoint removes it.
     if is_quiet { clear(server) } else { Ok(()) }
 }
 
-/// Removes the files of a backup that is sealed or failed, or of one of before the last start.
+/// Removes the files of a sealed or failed backup, or of a backup from before the last start.
 ///
 /// # Errors
-/// One is under way, or something else lies in its directory.
+/// A backup is in progress, or its directory contains other files.
 pub fn cleanup(server: &Server) -> Result<(), String> {
     let may = |state: BackupState| !state.is_at_work();
     server.backup.step(may, BackupState::Idle).map_err(|state| no_such_step("CLEANUP", state))?;
@@ -161,7 +161,7 @@ pub fn files(server: &Server) -> Result<Vec<PathBuf>, String> {
     Ok(names.into_iter().map(|name| tree.join(name)).collect())
 }
 
-/// Removes a sealed backup whose time is over (`backup-sealed-ttl`). Called by the clock.
+/// Removes an expired sealed backup (`backup-sealed-ttl`). Called periodically.
 pub(crate) fn look_at_sealed(server: &Server) {
     let ttl_s = server.backup.sealed_ttl_s.load(Ordering::Relaxed);
     let view = server.backup.view();

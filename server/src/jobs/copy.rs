@@ -1,8 +1,8 @@
-//! Copies of all data for clients (SYNC, PSYNC): `redis-cli --rdb`, and a redis-server that becomes a replica once.
+//! Full copies for clients (SYNC, PSYNC): `redis-cli --rdb`, and a redis-server that becomes a replica once.
 //!
-//! A copy is the file of BGSAVE, streamed from a snapshot without a file in between. Each has a thread of its own, which
-//! is never further ahead of its client than a window: whoever reads slowly costs no memory, and whoever does not read
-//! at all for `repl-timeout` is closed. What has changed since then is not sent: there is no stream of changes.
+//! A copy has the content of a BGSAVE file, streamed from a snapshot without a file in between. Each copy has its own
+//! thread, which is ahead of its client by at most one window: a slow client costs no memory, and one that reads
+//! nothing for `repl-timeout` is disconnected. Later changes are not sent: there is no stream of changes.
 
 use crate::clock::now_ms;
 use crate::jobs::rdb::{Image, Parts, SaveError, writer_options};
@@ -20,19 +20,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Bytes of a copy that may wait for its client; twice as much while the connection takes over what was put down for it.
+/// Bytes of a copy that may be pending for its client; twice as much while the connection takes over the pending part.
 const WINDOW_BYTES: usize = 512 << 10;
 
 /// Bytes that are handed on at once.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// Time between two looks at whether the client has read.
+/// Interval of the checks whether the client has read.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// Time between two looks at whether the server stops.
+/// Interval of the checks whether the server stops.
 const IDLE: Duration = Duration::from_millis(100);
 
-/// A client that waits for the length of its copy hears so often that the server lives.
+/// Interval of the keep-alives for a client that waits for the length of its copy.
 const KEEP_ALIVE: Duration = Duration::from_secs(1);
 
 /// Starts the thread of each copy that is asked for, until `stop` is set.
@@ -89,14 +89,14 @@ fn send(server: &Server, order: &Order, stop: &AtomicBool) -> Result<u64, SaveEr
     let mark = random_id();
     let has_field_times = if order.ends_with_mark {
         write!(client, "$EOF:{mark}\r\n").map_err(failed)?;
-        // The version stands in the first bytes, and what has left cannot be written again. So this walks over the keys
-        // before: what a walk that writes finds out comes too late, and to keep what it writes until then takes the memory
-        // of the whole file.
+        // The version is in the first bytes, and sent bytes cannot be rewritten. So this walks over the keys beforehand:
+        // during a walk that writes, the version would be found too late, and keeping the output until then would take the
+        // memory of the whole file.
         image.needs_field_times()?
     } else {
         let told = Cell::new(Instant::now());
         let counted = Cell::new(Ok(()));
-        // It finds out whether there are fields that expire while it counts. All versions have the same length.
+        // It detects expiring fields while it counts. All versions have the same length.
         let mut counter = Writer::new(Count::default(), writer_options(&config, true));
         image.write(&mut counter, path, |_| {
             if told.get().elapsed() >= KEEP_ALIVE {
@@ -153,7 +153,7 @@ impl ToClient<'_> {
         self.session.is_killed() || self.server.sessions.get(self.session.id).is_none()
     }
 
-    /// Waits until `is_over` says so. Fails when the client has gone, or has read nothing for `repl-timeout`.
+    /// Waits until `is_over` returns true. Fails if the client has disconnected, or has read nothing for `repl-timeout`.
     fn wait(&self, is_over: impl Fn() -> bool) -> io::Result<()> {
         let sent = || self.session.output_total_bytes.load(Ordering::Relaxed);
         let (mut seen, mut since) = (sent(), Instant::now());
@@ -192,7 +192,7 @@ impl ToClient<'_> {
         Ok(())
     }
 
-    /// The client hears that the server lives.
+    /// Sends a keep-alive to the client.
     fn keep_alive(&self) -> io::Result<()> {
         self.put(b"\n")
     }

@@ -1,4 +1,4 @@
-//! What happens by the clock: expiry of keys and fields nobody asks for, idle connections.
+//! Periodic work: expiry of keys and fields that no client reads, idle connections.
 
 use super::removed;
 use crate::arenas;
@@ -21,16 +21,17 @@ use std::time::{Duration, Instant};
 /// Time between two cycles.
 const TICK: Duration = Duration::from_millis(100);
 
-/// What the kernel holds for a connection: socket, descriptor, short queues.
+/// Kernel memory of a connection: socket, descriptor, short queues.
 const KERNEL_BYTES_OF_CONNECTION: u64 = 4 << 10;
 
 /// Keys asked for at once.
 const DUE_BATCH: usize = 64;
 
-/// Keys deleted under one hold of a latch: others wait for it some ten microseconds.
+/// Keys deleted while a latch is held: others wait for it some ten microseconds.
 const LATCH_BATCH: usize = 32;
 
-/// Looks at the same keys, with what the look before has missed. Blocks of due times lie in four levels at most.
+/// Maximum number of passes over a batch of keys. Each pass has loaded what the previous one missed. Blocks of due
+/// times form at most four levels.
 const LOOKS: usize = 7;
 
 /// Longest stretch of expiring before others get the processor.
@@ -39,7 +40,7 @@ const SLICE: Duration = Duration::from_millis(1);
 /// Rest between two stretches while there is more to do.
 const REST: Duration = Duration::from_micros(250);
 
-/// Runs the cycles until `stop` is set; made for a thread of its own, since it may wait for cold
+/// Runs the cycles until `stop` is set; intended for a dedicated thread, since it may wait for cold
 /// keys.
 pub fn run(server: &Arc<Server>, stop: &AtomicBool) {
     let mut buf = TxBuf::default();
@@ -138,7 +139,7 @@ fn expire_slice(server: &Server, buf: &mut TxBuf) -> bool {
         let now_ms = now_ms();
         let mut due = server.engine.due(now_ms, DUE_BATCH);
         let mut full = due.len() >= DUE_BATCH;
-        // What lies on a device is read together, then looked at again: a key, the blocks of due times of its pages, those pages.
+        // Data on a device is read together, then examined again: a key, the blocks of due times of its pages, those pages.
         let mut pins = Vec::new();
         for _ in 0..LOOKS {
             let round = expire(server, buf, now_ms, &mut due);
@@ -146,7 +147,7 @@ fn expire_slice(server: &Server, buf: &mut TxBuf) -> bool {
             if round.cold.is_empty() {
                 break;
             }
-            // Keys that cannot be read stay; the next reader hears of it.
+            // Keys that cannot be read are kept; the next reader gets the error.
             pins.push(load_blocking(server, round.cold, u64::MAX).ok());
         }
         if !full || started.elapsed() > SLICE {
@@ -155,17 +156,17 @@ fn expire_slice(server: &Server, buf: &mut TxBuf) -> bool {
     }
 }
 
-/// What a look at due keys has left.
+/// The result of a pass over due keys.
 #[derive(Default)]
 struct Round {
-    /// What must be loaded before the keys that are left in the list can be looked at.
+    /// The data that must be loaded before the remaining keys of the list can be processed.
     cold: Vec<Want>,
     /// A hash has more fields that are due than one operation takes.
     left: bool,
 }
 
-/// Deletes the keys that are still due (rule X3), logged as DEL, and fields that are, logged as HDEL, and takes them out of `due`, as those that
-/// are not. Those that are not in memory stay there.
+/// Deletes the keys that are still due (rule X3), logged as DEL, and due fields, logged as HDEL. Removes them from `due`,
+/// together with keys that are no longer due. Keys that are not in memory stay in the list.
 fn expire(server: &Server, buf: &mut TxBuf, now_ms: u64, due: &mut Vec<DueKey>) -> Round {
     let engine = &server.engine;
     let (mut round, mut cold) = (Round::default(), HashSet::new());
@@ -191,7 +192,7 @@ fn expire(server: &Server, buf: &mut TxBuf, now_ms: u64, due: &mut Vec<DueKey>) 
                             round.cold.extend(wants);
                             cold.insert(*hash);
                         }
-                        // The next reader hears of it.
+                        // The next reader gets the error.
                         Err(Failed::Storage(_)) => {}
                     }
                 }
@@ -209,7 +210,7 @@ fn expire(server: &Server, buf: &mut TxBuf, now_ms: u64, due: &mut Vec<DueKey>) 
     round
 }
 
-/// Connections that have waited long look whether their clients are still there: nothing else tells them.
+/// Makes connections that have waited long check whether their clients are still there: nothing else notifies them.
 fn wake_parked(server: &Server) {
     let waits = |session: &Session| {
         session.parked_for().is_some_and(|parked| parked >= Duration::from_secs(1))

@@ -1,5 +1,5 @@
-//! Eviction (`maxmemory-policy`): keys are deleted when those in memory take more than `maxmemory`
-//! leaves them. With `noeviction` nothing of this happens: cold keys live on the device.
+//! Eviction (`maxmemory-policy`): deletes keys when those in memory exceed their part of `maxmemory`.
+//! With `noeviction` it does nothing: cold keys are kept on the device.
 
 use super::removed;
 use crate::clock::now_ms;
@@ -12,13 +12,13 @@ use sexton_engine::{Candidate, Found, Key, Latched, TxBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Longest stretch of evicting before a request goes on (Redis' `maxmemory-eviction-tenacity 10`).
+/// Maximum duration of evicting before a request continues (Redis' `maxmemory-eviction-tenacity 10`).
 const SLICE: Duration = Duration::from_micros(500);
 
-/// Keys evicted between two looks at the clock.
+/// Keys evicted between two reads of the clock.
 const CLOCK_EVERY: u32 = 16;
 
-/// Makes a policy effective. Takes no latch: [`Engine::settle_memory`](sexton_engine::Engine::settle_memory) must
+/// Applies a policy. Takes no latch: [`Engine::settle_memory`](sexton_engine::Engine::settle_memory) must
 /// follow.
 pub fn set_policy(server: &Server, policy: EvictionPolicy) {
     let eviction = &server.eviction;
@@ -29,9 +29,9 @@ pub fn set_policy(server: &Server, policy: EvictionPolicy) {
     server.engine.note_evicts_keys(policy != EvictionPolicy::NoEviction);
 }
 
-/// Evicts keys while those in memory are above the bound, for half a millisecond for each of the requests that follow
-/// at most: a long pipeline adds as much as all of its requests. Sets `out_of_memory` when there is nothing to evict:
-/// commands that need memory are refused then.
+/// Evicts keys while those in memory are above the bound, for at most half a millisecond per request that follows: a
+/// long pipeline adds as much as all of its requests. Sets `out_of_memory` if there is nothing to evict:
+/// commands that need memory are then refused.
 #[inline]
 pub fn make_room(server: &Server, buf: &mut TxBuf, requests: usize) {
     let is_over = server.over_bound();

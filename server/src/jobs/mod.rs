@@ -1,4 +1,4 @@
-//! Work that no client waits for: the clock, eviction, saves and bases of the log.
+//! Background work that no client waits for: periodic tasks, eviction, saves and bases of the log.
 
 pub mod backup;
 pub mod copy;

@@ -4,7 +4,7 @@ use crate::events::Changes;
 use crate::server::Server;
 use sexton_engine::Tx;
 
-/// Commits it, and tells all who hear of keys that go: those that watch, have them in their caches, listen, or wait for them.
+/// Commits the transaction and notifies clients that watch, cache, listen for or wait for the removed keys.
 pub(super) fn commit(server: &Server, tx: Tx<'_>, changes: &mut Changes) {
     changes.signal(&server.events);
     let commit = tx.commit();

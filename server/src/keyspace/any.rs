@@ -1,4 +1,4 @@
-//! Values of every type, for what treats all alike: dumps, digests, OBJECT ENCODING.
+//! Values of any type, for code that treats all types alike: dumps, digests, OBJECT ENCODING.
 
 use super::collection::{
     Edit, Field, HashEdit, HashView, ListEdit, ListView, SetEdit, SetView, SortedSetEdit,
@@ -9,7 +9,7 @@ use crate::value::{self, ValueType};
 use sexton_engine::Meta;
 use sexton_persistence::rdb::{Strings, Value};
 
-/// What a key holds, by its type.
+/// A key's value, by its type.
 #[derive(Clone, Copy)]
 pub enum AnyView<'v> {
     /// A string.

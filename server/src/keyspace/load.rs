@@ -3,7 +3,7 @@
 use crate::server::Server;
 use sexton_engine::{EngineError, LoadPin, Want};
 
-/// Loads keys and pages and waits for them; they stay in memory while the pin lives. For threads that may block.
+/// Loads keys and pages synchronously; they stay in memory while the pin exists. For threads that may block.
 ///
 /// # Errors
 /// Those of [`Engine::load`](sexton_engine::Engine::load).
@@ -14,7 +14,7 @@ pub fn load_blocking(
 ) -> Result<LoadPin, EngineError> {
     let (sender, receiver) = std::sync::mpsc::channel();
     server.engine.load_wanted(wanted, max_bytes, move |result| {
-        // The receiver waits below; it can only be gone when its thread is.
+        // The receiver waits below; it can be dropped only if its thread has ended.
         let _ = sender.send(result);
     });
     receiver.recv().unwrap_or_else(|_| Err(EngineError::Storage("the load was dropped".to_owned())))

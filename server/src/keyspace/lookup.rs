@@ -19,7 +19,7 @@ pub trait Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WrongType;
 
-/// What a key holds of the type that is expected there, if it holds anything.
+/// A key's value of the expected type, if the key exists.
 ///
 /// # Errors
 /// [`WrongType`].

@@ -1,4 +1,4 @@
-//! The keys and their values, between the commands and the engine.
+//! Keys and values: the layer between the commands and the engine.
 
 mod any;
 pub mod collection;

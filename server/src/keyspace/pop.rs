@@ -1,4 +1,4 @@
-//! What is taken out of a collection for somebody who waits for it, or who finds it at once.
+//! Pops from a collection, for a command or for a blocked client.
 
 use super::collection::{Edit, ListEdit, Lists, SortedSetEdit, SortedSets, score_text};
 use super::lookup::Kind;
@@ -27,7 +27,7 @@ pub struct Popped {
     pop: Pop,
 }
 
-/// Takes elements out of what a key holds; `None` when it holds nothing of the kind.
+/// Pops elements from a key's value; `None` if it has no elements of the requested kind.
 #[must_use]
 pub fn take(entry: Entry<'_>, pop: Pop) -> Option<Popped> {
     let wanted = |len: usize| pop.count.map_or(1, |count| count.min(len as u64) as usize);
@@ -60,13 +60,13 @@ pub fn take(entry: Entry<'_>, pop: Pop) -> Option<Popped> {
 }
 
 impl Popped {
-    /// What was taken out of a collection in pages, which has lost it already.
+    /// Elements popped from a paged collection, from which they are already removed.
     #[must_use]
     pub fn of_pages(elements: Vec<(Vec<u8>, Option<f64>)>, all: bool, pop: Pop) -> Self {
         Self { elements, rest: Rest::Taken { all }, expire_at_ms: 0, pop }
     }
 
-    /// True when nothing is left: the key goes.
+    /// True if nothing is left: the key is deleted.
     #[must_use]
     pub fn takes_all(&self) -> bool {
         match &self.rest {
@@ -75,7 +75,7 @@ impl Popped {
         }
     }
 
-    /// What the key holds from now on; `None`: it goes.
+    /// The key's new value; `None`: the key is deleted.
     #[must_use]
     pub fn rest(&self) -> Option<(Meta, &[u8])> {
         fn of<E: Edit>(edit: &E, expire_at_ms: u64) -> Option<(Meta, &[u8])> {
@@ -99,7 +99,7 @@ impl Popped {
         }
     }
 
-    /// The command of the log that does the same.
+    /// The log command that repeats this pop.
     #[must_use]
     pub fn logged(&self, key: &[u8]) -> Vec<Vec<u8>> {
         let name: &[u8] = match (self.pop.scored, self.pop.side) {
@@ -138,7 +138,7 @@ impl Popped {
         }
     }
 
-    /// What the client hears.
+    /// Writes the client's reply.
     pub fn answer(&self, key: &[u8], out: &mut Reply) {
         if self.pop.count.is_some() {
             out.array(2);

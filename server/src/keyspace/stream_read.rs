@@ -1,4 +1,4 @@
-//! Reading a stream for those who want what is new: at once, or for somebody who waits for it.
+//! Reads new entries of a stream, for a command or for a blocked client.
 
 use super::collection::StreamView;
 use super::collection::stream::{EntryView, Group, HIGHEST, Pending, Span, id_after, id_text};
@@ -17,7 +17,7 @@ pub struct Delivered {
     pub groups: Vec<Group>,
     /// The consumer is a new one.
     pub is_new_consumer: bool,
-    /// What the log is told. As many operations are to be made.
+    /// The commands to log; each corresponds to one operation.
     pub logged: Vec<Logged>,
 }
 
@@ -38,7 +38,7 @@ pub fn answer_entries(entries: &[EntryView<'_>], out: &mut Reply) {
     entries.iter().for_each(|entry| answer_entry(entry, out));
 }
 
-/// At most `count` entries behind `after`; 0 for all.
+/// At most `count` entries after `after`; 0 for all.
 #[must_use]
 pub fn entries_after(view: StreamView<'_>, after: StreamId, count: u64) -> Vec<EntryView<'_>> {
     let Some(start) = id_after(after) else { return Vec::new() };
@@ -46,7 +46,7 @@ pub fn entries_after(view: StreamView<'_>, after: StreamId, count: u64) -> Vec<E
     view.range(start, HIGHEST).take(most).collect()
 }
 
-/// At most `count` entries behind an ID; 0 for all.
+/// At most `count` entries after an ID; 0 for all.
 #[must_use]
 pub fn behind(after: StreamId, count: u64) -> Vec<Span> {
     let most = if count == 0 { usize::MAX } else { usize::try_from(count).unwrap_or(usize::MAX) };
@@ -62,7 +62,7 @@ pub fn answer_stream_name(key: &[u8], out: &mut Reply) {
     out.bulk(key);
 }
 
-/// Begins the answer of XREAD: of so many streams.
+/// Begins the reply of XREAD for `count` streams.
 pub fn answer_streams(count: usize, out: &mut Reply) {
     if out.is_resp3() { out.map(count) } else { out.array(count) }
 }
@@ -81,7 +81,7 @@ pub fn logged_position(key: &[u8], group: &Group) -> Logged {
     words(&[b"XGROUP", b"SETID", key, &group.name, id.as_bytes(), b"ENTRIESREAD", read.as_bytes()])
 }
 
-/// How the log gives entries to a consumer: all were delivered at one time, and as often.
+/// The log form of a delivery to a consumer: all entries have one delivery time and count.
 #[must_use]
 pub fn logged_claim(
     key: &[u8],
@@ -106,8 +106,8 @@ pub fn logged_claim(
     logged
 }
 
-/// Delivers at most `count` (0: all) new entries, of which there is one, to a member of the group at `index`, and answers
-/// them.
+/// Delivers at most `count` (0: all) new entries, at least one of which exists, to a member of the group at `index`, and
+/// answers them.
 pub fn deliver(
     view: StreamView<'_>,
     (key, index): (&[u8], usize),
@@ -149,7 +149,7 @@ pub fn deliver(
     Delivered { groups, is_new_consumer, logged }
 }
 
-/// The entries that are pending for a consumer behind `after`, at most `count` (0: all).
+/// The entries pending for a consumer after `after`, at most `count` (0: all).
 #[must_use]
 pub fn pending_behind(
     group: &Group,
@@ -164,8 +164,8 @@ pub fn pending_behind(
     own.take(most).map(|pending| pending.id).collect()
 }
 
-/// Answers what is pending for a member of the group at `index` behind `after`, at most `count` (0: all). Those entries
-/// that are still there have been delivered once more.
+/// Answers the entries pending for a member of the group at `index` after `after`, at most `count` (0: all). Entries
+/// that still exist count as delivered once more.
 pub fn deliver_again(
     view: StreamView<'_>,
     (key, index): (&[u8], usize),

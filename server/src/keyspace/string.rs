@@ -1,4 +1,4 @@
-//! Strings: what a key holds whose type is string, and what is written for one.
+//! Strings: values of type string, and their stored form.
 
 use super::lookup::Kind;
 use crate::value::{self, FLOAT_STRING, PLAIN_STRING, RAW_STRING, ValueType};
@@ -61,7 +61,7 @@ impl<'v> StringView<'v> {
     }
 }
 
-/// How a string came to be, which OBJECT ENCODING tells.
+/// How a string was created, which OBJECT ENCODING shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written {
     /// As a whole.

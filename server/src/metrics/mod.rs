@@ -1,7 +1,7 @@
-//! The server as it is seen from outside, over HTTP: Prometheus text, health, readiness and a page for people.
+//! The server's HTTP endpoint: Prometheus text, health, readiness and a human-readable page.
 //!
-//! A thread of its own answers, so that nobody who asks takes time from the workers. Each connection is good for one
-//! request, and has a few seconds for it.
+//! A dedicated thread answers, so that requests take no time from the workers. Each connection serves one request
+//! and is limited to a few seconds.
 
 mod names;
 mod page;
@@ -25,10 +25,10 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
-/// Connections at a time; who comes beyond them is cut off.
+/// Maximum number of concurrent connections; further ones are closed.
 const CONNECTIONS_MAX: usize = 32;
 
-/// What a connection may take from its first byte to its last.
+/// Time limit of a connection, from its first byte to its last.
 const CONNECTION_TIME: Duration = Duration::from_secs(3);
 
 /// Bytes of a request, and of what waits to be sent.
@@ -37,7 +37,7 @@ const BUFFER_BYTES: usize = 16 << 10;
 /// Headers of a request.
 const HEADERS_MAX: usize = 64;
 
-/// The page runs its own script and style, and asks nobody but this server.
+/// The page uses its own script and style, and connects only to this server.
 const PAGE_POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; \
     connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -51,10 +51,10 @@ impl std::fmt::Debug for Metrics {
 }
 
 impl Metrics {
-    /// Begins to answer on these sockets: that there is no store yet, until [`show`](Self::show).
+    /// Starts to serve these sockets: without a store, until [`show`](Self::show).
     ///
     /// # Errors
-    /// The thread could not be made, or a socket not be used.
+    /// The thread could not be created, or a socket cannot be used.
     pub fn start(sockets: Vec<TcpListener>) -> io::Result<Self> {
         let server = Arc::<OnceLock<Arc<Server>>>::default();
         if sockets.is_empty() {
@@ -79,7 +79,7 @@ impl Metrics {
         Ok(Self(server))
     }
 
-    /// There is a store now, whose figures are told.
+    /// From now on the figures of the opened store are shown.
     pub fn show(&self, server: &Arc<Server>) {
         // Called once.
         let _ = self.0.set(Arc::clone(server));
@@ -115,7 +115,7 @@ async fn accept(
                 .max_buf_size(BUFFER_BYTES)
                 .max_headers(HEADERS_MAX);
             let connection = http.serve_connection(TokioIo::new(stream), answered);
-            // Who is late or does not speak HTTP has nobody to tell it to.
+            // A client that is late or does not speak HTTP gets no error reply.
             let _ = tokio::time::timeout(CONNECTION_TIME, connection).await;
             drop(place);
         });

@@ -1,4 +1,4 @@
-//! Which field of INFO is which metric. Names that begin with `redis_` are those of redis_exporter, so that its
+//! Maps fields of INFO to metrics. Names that begin with `redis_` are those of redis_exporter, so that its
 //! dashboards work; ours begin with `sexton_`.
 
 use super::writer::Kind;

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 
 const UP: (&str, &str) = ("redis_up", "Whether the store is there: 0 while it is being opened.");
 
-/// What there is to say while the store is being opened.
+/// The metrics while the store is being opened.
 pub(super) fn without_store() -> String {
     let mut to = Writer::default();
     to.family(UP.0, Kind::Gauge, UP.1);
@@ -247,7 +247,7 @@ fn devices(to: &mut Writer, server: &Server) {
     }
 }
 
-/// What `/ready` says, as figures.
+/// The state reported by `/ready`, as figures.
 fn condition(to: &mut Writer, server: &Server) {
     let refused = server.engine.write_refusal().is_some() || server.saving.refuses_writes();
     to.family("sexton_writes_refused", Kind::Gauge, "Whether writes are answered with MISCONF.");
@@ -289,7 +289,7 @@ mod tests {
         let server = server();
         let known: HashSet<_> =
             fields(&server, SECTIONS).into_iter().map(|(name, _)| name).collect();
-        // Without a log, and without persistent memory, these are not told.
+        // Omitted without a log and without persistent memory.
         let optional = |field: &str| field.starts_with("wbl_") || field.starts_with("aof_");
         for row in ROWS {
             assert!(known.contains(row.field) || optional(row.field), "{}", row.field);

@@ -5,9 +5,9 @@ use std::fmt::{Display, Write as _};
 /// What a figure is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// It only grows, but for a restart and CONFIG RESETSTAT.
+    /// A value that only grows, except for a restart and CONFIG RESETSTAT.
     Counter,
-    /// It goes up and down.
+    /// A value that can increase and decrease.
     Gauge,
     /// Counts of values up to bounds.
     Histogram,

@@ -1,4 +1,4 @@
-//! Running the requests of one read in order, by the short way where nothing stands in theirs.
+//! Runs the requests of one read in order, on the short path while they meet no obstacle.
 
 use super::worker::WorkerState;
 use crate::client_memory::RequestBounds;
@@ -13,7 +13,7 @@ use std::time::Instant;
 /// Replies of one turn after which they are sent before more is executed, in bytes.
 pub(super) const TURN_REPLY_BYTES: usize = 256 * 1024;
 
-/// Plain requests that are timed together at most. With more of them, a slow one could be named less well.
+/// Maximum number of plain requests that are timed together. With more, a slow one could be identified less precisely.
 const TIMED_TOGETHER: usize = 64;
 
 /// Larger keys and values take the long way, where their size is checked.
@@ -23,7 +23,7 @@ const LONG_WAY_BYTES: usize = 64 * 1024;
 pub(super) struct Plan {
     pub(super) kind: Kind,
     pub(super) hash: u64,
-    /// Bytes of key and value, as far as the request tells.
+    /// Bytes of key and value, as far as the request contains them.
     pub(super) content_bytes: usize,
 }
 
@@ -48,7 +48,7 @@ impl Kind {
     }
 }
 
-/// What requests of the short way need to know, asked when the first of them needs it and again behind every other one.
+/// Facts that requests of the short path need, determined when the first of them needs them and again after each other request.
 #[derive(Default)]
 struct Asked {
     may_write: Option<bool>,
@@ -78,7 +78,7 @@ pub(super) struct BatchRun<'a> {
 }
 
 impl BatchRun<'_> {
-    /// Executes the requests in order. `Some((index, why))` when the one at `index` did not run; no
+    /// Executes the requests in order. `Some((index, why))` if the one at `index` did not run; no
     /// reason means that the replies should be sent first.
     pub(super) fn run(&mut self) -> Option<(usize, Option<Outcome>)> {
         self.plan();
@@ -162,8 +162,8 @@ impl BatchRun<'_> {
         stop
     }
 
-    /// Caches of clients are to stay within the table of what they have read. What this client hears of that, and of keys
-    /// that were evicted, goes out in front of its replies, as in Redis.
+    /// Keeps the tracking table within its limit. Invalidations for this client, also for evicted keys, are sent before its
+    /// replies, as in Redis.
     fn tell_before(&mut self) {
         self.server.events.tracking.keep_limit(self.server.post());
         let (session, reply) = (&self.client.session, &mut self.worker.reply);
@@ -175,8 +175,8 @@ impl BatchRun<'_> {
         }
     }
 
-    /// How many plain requests are timed together. Reading the clock costs a third of a plain GET, so it is read for
-    /// each one only while somebody looks for requests as short as that.
+    /// Number of plain requests that are timed together. Reading the clock costs a third of a plain GET, so it is read per
+    /// request only if the slow log or latency monitor is set to such short times.
     fn times_together(&self) -> usize {
         let observe = &self.server.observe;
         let together = observe.slowlog.times_together() && observe.latency.threshold_ms() == 0;
@@ -194,7 +194,7 @@ impl BatchRun<'_> {
         Some(now)
     }
 
-    /// First look at all requests: which are plain, and their keys' cache lines are asked for.
+    /// First pass over all requests: finds the plain ones, and prefetches their keys' cache lines.
     fn plan(&mut self) {
         let engine = &self.server.engine;
         let worker = &mut *self.worker;
@@ -203,7 +203,7 @@ impl BatchRun<'_> {
         for request in &worker.batch.requests {
             let args = Args::new(self.buf, worker.batch.args(request));
             let name = args.get(0);
-            // Where its first key stands, by what most commands have.
+            // The position of its first key in most commands.
             let mut key_at = 1;
             let kind = match (name, args.len()) {
                 ([b'G' | b'g', b'E' | b'e', b'T' | b't'], 2) => Kind::Get,
@@ -237,7 +237,7 @@ impl BatchRun<'_> {
         }
     }
 
-    /// Runs a request the short way; false when it must go the long way.
+    /// Runs a request on the short path; false if it must take the long one.
     fn run_plain(
         &mut self,
         kind: Kind,
@@ -298,7 +298,7 @@ impl BatchRun<'_> {
     }
 }
 
-/// Where a request lies, if its bytes are what the log has of it.
+/// The position of a request whose bytes are already its log form.
 fn as_logged(buf: &[u8], request: &Request, args: &[(u32, u32)]) -> Option<(u32, u32)> {
     let is_canonical = request.array
         && args.iter().all(|&(_, end)| buf.get(end as usize..end as usize + 2) == Some(b"\r\n"));

@@ -1,4 +1,4 @@
-//! The short way of plain GETs and SETs beside the long way, on the same history.
+//! Compares the short path of plain GETs and SETs with the long path on one history.
 
 use super::ways::{NOW_MS, Read, Terms, World, is_paced, long_way, run_read, short_way, worker_of};
 use crate::dispatch::client::Client;
@@ -24,7 +24,7 @@ fn history() -> Read {
     requests
 }
 
-/// One of each shape of command that takes the short way, several times over, with what makes them fail.
+/// One command of each form that takes the short path, several times, with requests that make them fail.
 fn mixed_history() -> Read {
     let words = |line: &str| line.split(' ').map(|word| word.as_bytes().to_vec()).collect();
     let lines = [
@@ -69,14 +69,14 @@ fn mixed_history() -> Read {
     requests
 }
 
-/// What comes when the time of a key has come, in a second read.
+/// A second read, after a key has expired.
 fn late_history() -> Read {
     let words = |line: &str| line.split(' ').map(|word| word.as_bytes().to_vec()).collect();
     ["GET due", "GET due", "SET due again", "GET due", "GET none"].map(words).into()
 }
 
-/// Reads of requests drawn at random: plain and others, long values and short ones. Where writers are to wait, of one
-/// request each.
+/// Reads of random requests: plain and others, long values and short ones. If writers are to wait, each read has one
+/// request.
 fn drawn_history(seed: u64) -> Vec<Read> {
     let random = &mut SimRandom::new(seed);
     let others = mixed_history();
@@ -181,7 +181,7 @@ fn histories_under_drawn_options_leave_the_traces_of_the_long_way() {
     assert!(expired > 20, "{expired} keys expired");
 }
 
-/// Each step that the short way has once been without, or could be: with options as they are and with those drawn.
+/// Each step that the short path once lacked, or could lack: with the default options and with random ones.
 #[test]
 fn a_short_way_that_leaves_a_step_out_leaves_other_traces() {
     let plain = Terms { slower_than_us: 0, ..Terms::PLAIN };
@@ -229,7 +229,7 @@ fn what_is_due_among_the_keys_of_a_del_is_logged_by_itself() {
     assert!(told("__keyspace@0__:a") < told("__keyspace@0__:due"), "in the order of the keys");
 }
 
-/// What a SET of the short way has written is not for the next transaction to serve, which has other latches.
+/// A write of a SET on the short path must not be served by the next transaction, which has other latches.
 #[test]
 fn plain_sets_go_on_while_somebody_waits_for_another_key() {
     let world = World::new(Terms::PLAIN);

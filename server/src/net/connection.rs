@@ -1,7 +1,7 @@
 //! One connection: read, execute everything that has arrived, write once.
 //!
-//! The whole life of a connection is one poll function without an await in between, so that the
-//! buffers of the worker can be borrowed while a batch runs. An idle connection owns no buffer.
+//! A connection's whole life is one poll function without an await in between, so that it can borrow the
+//! worker's buffers while a batch runs. An idle connection owns no buffer.
 
 use super::batch::{BatchRun, Kind};
 use super::helper::HelperPool;
@@ -30,35 +30,35 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio::time::Sleep;
 
-/// Requests behind one that waits for a device whose keys are read along with it.
+/// Number of requests behind one that waits for a device whose keys are loaded along with it.
 const LOAD_AHEAD_REQUESTS: usize = 128;
 
-/// How long a request waits before its client, which sends nothing more, is taken for one that has left.
+/// Time after which a waiting request's client, if it sends nothing more, is assumed to have left.
 const SOON: Duration = Duration::from_secs(1);
 
 /// Turns before other connections get theirs.
 const TURNS: usize = 16;
 
-/// What an unauthenticated client may have waiting, in bytes.
+/// Maximum pending input of an unauthenticated client, in bytes.
 const UNAUTHENTICATED_INPUT_BYTES: usize = 1 << 20;
 
-/// Why a connection does not go on.
+/// The reason why a connection is suspended.
 pub(super) enum Parked {
     /// Cold keys are being read.
     Load(Arc<Mutex<Option<Result<LoadPin, EngineError>>>>),
     /// A moment must pass.
     Timer(Pin<Box<Sleep>>),
-    /// WAITAOF, or CLIENT PAUSE: somebody else ends it, or the clock, or the client by leaving.
+    /// WAITAOF, or CLIENT PAUSE: ended by another client, by a timeout, or by a disconnect.
     Blocked(Blocked),
     /// A helper thread runs the request.
     Helper(Arc<Mutex<Option<Helped>>>),
 }
 
-/// A request that waits for something that may never come.
+/// A request that waits for an event that may never happen.
 pub(super) struct Blocked {
-    /// When it is run again whatever has happened; `None`: not by the clock.
+    /// When it is run again in any case; `None`: not by time.
     timer: Option<Pin<Box<Sleep>>>,
-    /// It is run again when this is over; `None`: when CLIENT PAUSE is.
+    /// It is run again when this has ended; `None`: when CLIENT PAUSE has.
     wait: Option<LogWait>,
     /// It waits for a key to have something.
     waiter: Option<Arc<Waiter>>,
@@ -82,23 +82,23 @@ pub(super) struct Connection {
     /// Bytes that could not be executed yet, from `input_start` on.
     input: Vec<u8>,
     input_start: usize,
-    /// True when `input` may hold a whole request.
+    /// True if `input` may contain a complete request.
     input_ready: bool,
     /// Replies that are not sent yet, from `sent` on.
     pub(super) output: Vec<u8>,
     pub(super) sent: usize,
     /// (position in `output`, sequence): from there on nothing leaves before it is durable (N13).
     pub(super) held: VecDeque<(usize, Seq)>,
-    /// When it last asked to be woken by what becomes durable.
+    /// The round in which it last asked to be woken by the durable sequence.
     pub(super) holding_round: u64,
     pub(super) parked: Option<Parked>,
     /// Keep what was loaded for the first request of the input, until it has run.
     pins: Vec<LoadPin>,
-    /// Keys of the requests behind the first one are loaded along with its own: not when they were too large together.
+    /// Keys of later requests are loaded along with those of the first: not if they were too large together.
     loads_ahead: bool,
     pub(super) closing: bool,
     started: bool,
-    /// What is in `output` is sent when the worker's turn ends.
+    /// `output` is sent at the end of the worker's turn.
     pub(super) deferred: bool,
 }
 
@@ -159,14 +159,14 @@ impl Connection {
         }
     }
 
-    /// What the client has sent before the connection was made.
+    /// Sets the input that the client sent before the connection was created.
     pub(super) fn begin_with(&mut self, unread: Vec<u8>) {
         self.count_input(unread.len());
         self.input_ready = !unread.is_empty();
         self.input = unread;
     }
 
-    /// Goes on as far as possible; ready when the connection is over.
+    /// Makes as much progress as possible; ready when the connection has ended.
     pub(super) fn poll(&mut self, worker: &mut WorkerState, cx: &mut Context<'_>) -> Poll<()> {
         if !self.started {
             self.started = true;
@@ -178,14 +178,14 @@ impl Connection {
             let _ = self.flush(worker, cx);
         }
         self.note_buffers();
-        // What leaves at the end of the worker's turn is not held: no key goes for it.
+        // Output sent at the end of the worker's turn is not counted: no key is evicted for it.
         if !self.deferred {
             self.note_memory();
         }
         polled
     }
 
-    /// Tells others how much waits in the buffers, and what they take.
+    /// Publishes the fill level and the size of the buffers.
     pub(super) fn note_buffers(&self) {
         let session = &self.session;
         let parsed = self.scanner.parsed_bytes().min(self.input.len() - self.input_start);
@@ -198,7 +198,7 @@ impl Connection {
         session.output_buffer_bytes.store(self.output.capacity(), Ordering::Relaxed);
     }
 
-    /// Says what the connection holds; with all others it must stay within their share of the memory bound.
+    /// Publishes the connection's memory; all connections together must stay within their share of the memory bound.
     pub(super) fn note_memory(&mut self) {
         let Some(client) = &self.client else { return };
         let beside =
@@ -268,7 +268,7 @@ impl Connection {
         Poll::Pending
     }
 
-    /// Reads once and runs what came: from the worker's buffer, unless something is left over.
+    /// Reads once and runs the requests: from the worker's buffer, unless some input is left over.
     fn read(
         &mut self,
         worker: &mut WorkerState,
@@ -283,7 +283,7 @@ impl Connection {
             if let Poll::Ready(Ok(count @ 1..)) = read {
                 self.count_input(count);
                 self.check_input_limit();
-                // A large request counts while it arrives: what it takes is gone when it has run.
+                // A large request counts while it arrives: its memory is released once it has run.
                 self.note_buffers();
                 self.note_memory();
                 // While an argument is known to be incomplete there is nothing to look for.
@@ -356,7 +356,7 @@ impl Connection {
     fn process(&mut self, worker: &mut WorkerState, buf: &mut [u8], cx: &mut Context<'_>) -> usize {
         let Some(mut client) = self.client.take() else { return 0 };
         worker.turn_batches += 1;
-        // Until it has run, what is looked at is the connection's.
+        // Until the batch has run, its input is accounted to the connection.
         self.session.query_bytes.store(buf.len(), Ordering::Relaxed);
         let now_ms = now_ms();
         let mut used = 0;
@@ -373,7 +373,7 @@ impl Connection {
                 bulk_max_bytes: settings.bulk_max_bytes.load(Ordering::Relaxed),
                 authenticated: !client.must_authenticate(&self.server),
                 request_max_bytes: request_max_bytes(&self.server),
-                // AUTH changes the limits of what stands behind it.
+                // AUTH changes the limits for the requests after it.
                 requests_max: if client.must_authenticate(&self.server) { 1 } else { 1024 },
             };
             let (scanned, error) = self.scanner.scan(&mut buf[used..], &mut worker.batch, limits);
@@ -392,7 +392,7 @@ impl Connection {
                 last: &mut last,
             };
             let stop = run.run();
-            // Requests have run, so what is pinned was loaded for others than the one that stands first now.
+            // Requests have run, so the pinned keys were loaded for other requests than the current first one.
             let let_go = commands != 0 && !self.pins.is_empty();
             if let_go {
                 self.pins.clear();
@@ -401,8 +401,8 @@ impl Connection {
                 used += worker.batch.requests[at].start as usize;
                 self.scanner.reset();
                 self.input_ready = true;
-                // Found while others' keys were pinned, which it may need as well: looked at again without them, it
-                // names all that it needs. Two requests would load each other's keys away for ever otherwise.
+                // Found while others' keys were pinned, which it may need as well: repeated without them, it names all keys
+                // that it needs. Otherwise two requests would evict each other's keys for ever.
                 if let_go && matches!(outcome, Some(Outcome::Cold(_))) {
                     break;
                 }
@@ -463,7 +463,7 @@ impl Connection {
         used
     }
 
-    /// A request waits for the device: the keys of the plain GETs behind it are read along with it.
+    /// While a request waits for the device, loads the keys of the plain GETs behind it along with its own.
     fn load_ahead(
         &self,
         worker: &WorkerState,
@@ -487,7 +487,7 @@ impl Connection {
         if commands != 0 {
             self.session.note_goes_on();
             if self.parked.is_some() {
-                // What stands behind those that have run waits from now on.
+                // The requests after those that have run wait from now on.
                 self.session.note_parked();
             }
             self.session.commands_total.fetch_add(commands, Ordering::Relaxed);
@@ -544,8 +544,8 @@ impl Connection {
         }
     }
 
-    /// True when the client has left although a request of it waits. One that has only said that it will send nothing
-    /// more looks the same: it has its replies if they come soon.
+    /// True if the client has disconnected while a request of it waits. A client that only shut down its sending side cannot
+    /// be distinguished from that: it gets its replies if they come soon.
     fn has_left(&self, cx: &mut Context<'_>) -> bool {
         let waits = !matches!(self.parked, Some(Parked::Helper(_)) | None);
         waits
@@ -606,7 +606,7 @@ impl Connection {
                 let server = &self.server;
                 let for_log = wait.filter(|wait| wait.is_for_log(server));
                 if for_log.is_some() {
-                    // Announced first, looked at second: a move in between is not lost.
+                    // Registered first, checked second: an advance in between is not lost.
                     worker.durable.wanted.store(true, Ordering::SeqCst);
                     worker.wake_when_durable(&mut self.holding_round, cx);
                 }

@@ -1,7 +1,7 @@
-//! Answers clients while there is no store yet: manifest and tables are being opened.
+//! Answers clients before the store exists: while manifest and tables are being opened.
 //!
-//! Nothing can be run, so a request is refused as by a server that loads. What that would run (INFO, AUTH, HELLO...)
-//! waits, with all that comes behind it, for the worker that takes the connection over.
+//! No command can run, so a request is refused with the error of a loading server. A command that a loading server would
+//! run (INFO, AUTH, HELLO...) waits, with everything behind it, for the worker that takes over the connection.
 
 use super::listener::{Listener, Waiting, may_enter};
 use crate::commands::table::table;
@@ -14,14 +14,14 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::Instant;
 
-/// What a start may take before clients hear of it: those who ask earlier wait. Redis looks at its clients between
-/// pieces of a load only, so nobody sees a short one either.
+/// Duration of a start that clients do not notice: earlier requests wait this long. Redis serves its clients only between
+/// pieces of a load, so a short load goes unnoticed there too.
 pub(crate) const UNSEEN_START: Duration = Duration::from_millis(200);
 
-/// Bytes that are read of a client and not answered. What goes beyond stays in its socket.
+/// Maximum number of unanswered bytes read from a client. Further bytes stay in its socket.
 const UNREAD_MAX_BYTES: usize = 16 << 10;
 
-/// What must be known of the configuration before there is a server.
+/// The settings needed before the server exists.
 #[derive(Clone, Copy, Debug)]
 pub struct EarlyRules {
     /// `protected-mode`.
@@ -30,11 +30,11 @@ pub struct EarlyRules {
     pub requires_password: bool,
     /// `maxclients`: more are not accepted, and wait in the backlog.
     pub clients_max: usize,
-    /// Before it nobody is answered.
+    /// No client is answered before this time.
     pub seen_from: Instant,
 }
 
-/// The listeners, each with a task that answers who comes.
+/// The listeners, each with a task that answers new connections.
 #[derive(Debug)]
 pub(super) struct Door {
     stop: watch::Sender<bool>,
@@ -108,8 +108,8 @@ async fn accept(
     (listener, waiting)
 }
 
-/// Serves one client until the door closes: then with what it has sent and nobody has answered. `None` when it has left,
-/// or does not read what it is answered.
+/// Serves one client until the door closes, then returns it with its unanswered input. `None` if it has disconnected,
+/// or does not read its replies.
 async fn answer<S: AsyncRead + AsyncWrite + Unpin>(
     mut stream: S,
     mut unread: Vec<u8>,
@@ -152,8 +152,8 @@ async fn read_up_to<S: AsyncRead + Unpin>(
     stream.take(bytes as u64).read_buf(into).await
 }
 
-/// Refuses the complete requests at the start of `bytes`, up to one that must wait or closes the connection: how many
-/// bytes are done, and which it was.
+/// Refuses the complete requests at the start of `bytes`, up to one that must wait or closes the connection. Returns the
+/// number of processed bytes, and which of these cases it was.
 fn refuse(bytes: &[u8], rules: EarlyRules, reply: &mut Reply) -> (usize, Option<Early>) {
     // A copy, since inline requests are unquoted in place.
     let mut buf = bytes.to_vec();

@@ -15,14 +15,14 @@ type Job = Box<dyn FnOnce(&mut Executor) + Send>;
 /// Threads that are always there.
 const THREADS_MIN: usize = 2;
 
-/// With so many, jobs wait for each other. Most jobs wait for a device, not for a processor.
+/// Maximum number of threads; beyond it jobs queue. Most jobs wait for a device, not for a processor.
 const THREADS_MAX: usize = 32;
 
-/// A thread beyond the least number ends when it had nothing to do for so long.
+/// An idle thread beyond the minimum number ends after this time.
 const IDLE: Duration = Duration::from_secs(10);
 
-/// Threads that run jobs in the order they came: as many as there are jobs, within bounds, so that slow ones do not
-/// keep others waiting.
+/// Threads that run jobs in order of arrival: as many threads as jobs, within bounds, so that slow jobs do not
+/// delay others.
 #[derive(Clone)]
 pub(super) struct HelperPool(Arc<Shared>);
 
@@ -116,14 +116,14 @@ mod tests {
     use super::*;
     use std::sync::mpsc::{Receiver, channel};
 
-    /// Jobs that wait until they are told to end.
+    /// Starts jobs that block until they are told to end.
     fn block(pool: &HelperPool, jobs: usize) -> (Vec<std::sync::mpsc::Sender<()>>, Receiver<()>) {
         let (begun, all_begun) = channel();
         let end = (0..jobs).map(|_| {
             let (end, told) = channel::<()>();
             let begun = begun.clone();
             pool.run(move |_| {
-                // The test may have failed and gone.
+                // The test may have failed and ended.
                 let _ = begun.send(());
                 let _ = told.recv();
             });

@@ -1,4 +1,4 @@
-//! Accepting connections: several TCP addresses and a unix socket, dealt out to the workers.
+//! Accepts connections: several TCP addresses and a unix socket, distributed over the workers.
 
 use super::early::{Door, EarlyRules};
 use super::worker::{Socket, Workers};
@@ -39,8 +39,8 @@ const TOO_MANY: &str = "-ERR max number of clients reached\r\n";
 /// Where to listen.
 #[derive(Clone, Debug)]
 pub struct Endpoints {
-    /// `bind`: addresses; one with `-` in front may be missing on this machine; `*` and `::*` stand
-    /// for all addresses.
+    /// `bind`: addresses; one with a leading `-` may be missing on this machine; `*` and `::*` mean
+    /// all addresses.
     pub bind: Vec<String>,
     /// `port`; 0 for none.
     pub port: u16,
@@ -54,12 +54,12 @@ pub struct Endpoints {
     pub backlog: i32,
 }
 
-/// Open listening sockets, and who has come to them before there was a server.
+/// Open listening sockets, and the clients that connected before the server existed.
 #[derive(Debug)]
 pub struct Listeners {
     listeners: Vec<Listener>,
     door: Option<Door>,
-    /// Those with TLS: nobody is answered there before there is a server.
+    /// Listeners with TLS: no client is answered there before the server exists.
     secured: Vec<Listener>,
     gate: Arc<Gate>,
     backlog: i32,
@@ -89,7 +89,7 @@ impl Listener {
     }
 }
 
-/// A client that no worker serves yet, with what it has sent and nobody has answered.
+/// A client that no worker serves yet, with its unanswered input.
 #[derive(Debug)]
 pub(super) enum Waiting {
     Tcp { socket: std::net::TcpStream, addr: SocketAddr, unread: Vec<u8> },
@@ -142,7 +142,7 @@ impl Accepting {
         let mut before = Vec::new();
         for (address, task) in closed {
             task.abort();
-            // The socket goes with the task, and only then the address is free.
+            // The socket is closed with the task, and only then the address is free.
             let _ = task.await;
             before.push(address);
         }
@@ -159,7 +159,7 @@ impl Accepting {
                 Err(error) => {
                     drop(opened);
                     for address in before {
-                        // It was bound a moment ago; where somebody else has taken it, the log says so.
+                        // It was bound a moment ago; if another process has taken it, the log says so.
                         if let Ok(Some(listener)) = address.listen(self.backlog) {
                             self.accept(Listener::Tcp(address, listener));
                         }
@@ -204,7 +204,7 @@ impl Listeners {
         Ok(Self { listeners, door: None, secured, gate, backlog: endpoints.backlog })
     }
 
-    /// From now on, and until [`serve`](Self::serve), who comes hears that the server is loading.
+    /// From now on, and until [`serve`](Self::serve), new connections are told that the server is loading.
     pub fn answer_early(&mut self, rules: EarlyRules) {
         self.door = Some(Door::open(std::mem::take(&mut self.listeners), rules));
     }
@@ -237,7 +237,7 @@ impl Listeners {
         tokio::spawn(async move {
             while let Some(Move { wanted, done }) = moves.recv().await {
                 let outcome = accepting.listen_on(&wanted).await;
-                // Who asked may have gone.
+                // The requester may have disconnected.
                 let _ = done.send(outcome);
             }
         });
@@ -245,7 +245,7 @@ impl Listeners {
     }
 }
 
-/// Listens on all of these addresses, for others than clients of the protocol. Must run inside a runtime.
+/// Listens on all of these addresses, for clients of other protocols. Must run inside a runtime.
 ///
 /// # Errors
 /// The first address that cannot be bound and is not optional.
@@ -261,12 +261,12 @@ pub fn bind_all(bind: &[String], port: u16) -> Result<Vec<std::net::TcpListener>
     Ok(sockets)
 }
 
-/// Who may wait to be accepted by [`bind_all`]'s sockets.
+/// Backlog of [`bind_all`]'s sockets.
 const BACKLOG: i32 = 64;
 
 fn bind_unix(path: &PathBuf, endpoints: &Endpoints) -> io::Result<UnixListener> {
     use std::os::unix::fs::{FileTypeExt, PermissionsExt};
-    // Left over from an earlier run. Anything else at the path is somebody's file: binding fails then.
+    // Left over from an earlier run. Anything else at the path is a foreign file: binding then fails.
     if path.symlink_metadata().is_ok_and(|found| found.file_type().is_socket()) {
         // If it cannot be removed, binding says so.
         let _ = std::fs::remove_file(path);
@@ -278,7 +278,7 @@ fn bind_unix(path: &PathBuf, endpoints: &Endpoints) -> io::Result<UnixListener> 
     Ok(listener)
 }
 
-/// Says why and closes where `maxclients` is reached.
+/// Sends the reason and closes the connection if `maxclients` is reached.
 fn has_room(server: &Server, socket: &mut impl Write) -> bool {
     let max = server.settings.clients_max.load(Ordering::Relaxed) as usize;
     let room = server.sessions.len() < max;
@@ -286,13 +286,13 @@ fn has_room(server: &Server, socket: &mut impl Write) -> bool {
     let counter = if room { &traffic.connections } else { &traffic.rejected_connections };
     counter.fetch_add(1, Ordering::Relaxed);
     if !room {
-        // The client may be gone already.
+        // The client may have disconnected already.
         let _ = socket.write_all(TOO_MANY.as_bytes());
     }
     room
 }
 
-/// Whether a client may come in from where it is; says why not.
+/// Whether a client may connect from its address; sends the reason if not.
 pub(super) fn may_enter(
     socket: &mut impl Write,
     addr: SocketAddr,
@@ -301,7 +301,7 @@ pub(super) fn may_enter(
 ) -> bool {
     let may = !protected_mode || requires_password || addr.ip().to_canonical().is_loopback();
     if !may {
-        // The client may be gone already.
+        // The client may have disconnected already.
         let _ = socket.write_all(DENIED.as_bytes());
     }
     may
@@ -355,7 +355,7 @@ fn admit_secured(server: &Server, workers: &Workers, arrived: Arrived, addr: Soc
     if !refusal.is_empty()
         || !may_enter(&mut refusal, addr, protected_mode, server.auth.is_required())
     {
-        // The client may be gone already.
+        // The client may have disconnected already.
         let _ = secured.say(&mut socket, &refusal);
         return;
     }
@@ -367,8 +367,8 @@ fn admit_secured(server: &Server, workers: &Workers, arrived: Arrived, addr: Soc
     workers.deal(Socket::Tls(socket, secured, user), session, Vec::new());
 }
 
-/// The user whom the client's certificate names, as Valkey has it: the first that there is and that may connect. When
-/// there is none the client is the default user, and the refusal is noted.
+/// The user named by the client's certificate, as in Valkey: the first one that exists and may connect. If
+/// there is none, the client is the default user, and the refusal is recorded.
 fn certified_user(server: &Server, names: &[Vec<u8>], addr: SocketAddr) -> Option<Identity> {
     let found = names.iter().find_map(|name| server.auth.certified(name));
     if found.is_none()

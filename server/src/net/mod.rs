@@ -1,4 +1,4 @@
-//! The network: worker threads that own connections, and the acceptor that deals them out.
+//! The network: worker threads that own connections, and the acceptor that distributes them.
 
 mod batch;
 #[cfg(test)]

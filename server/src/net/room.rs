@@ -6,9 +6,9 @@ pub(super) const READ_STEP_BYTES: usize = 1 << 20;
 /// Least room that is read into, in bytes, while more than that is missing.
 const READ_STEP_BYTES_MIN: usize = 16 << 10;
 
-/// Bytes for which a buffer with `len` of `capacity` bytes must have room before it is read into, when an argument lacks
-/// `wanted` (0: not known). It doubles as it fills, whatever was announced, but not beyond the argument's end: a large one
-/// takes its size, and not twice that.
+/// The spare bytes that a buffer with `len` of `capacity` bytes needs before it is read into, if an argument lacks
+/// `wanted` (0: unknown). It doubles as it fills, regardless of the announced size, but not beyond the argument's end: a
+/// large argument takes its size, and not twice that.
 pub(super) fn room_to_make(len: usize, capacity: usize, wanted: usize) -> usize {
     let least = if wanted == 0 { READ_STEP_BYTES_MIN } else { wanted.min(READ_STEP_BYTES_MIN) };
     if capacity - len >= least {

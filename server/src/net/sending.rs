@@ -1,8 +1,8 @@
-//! What a connection sends, and when.
+//! Sending: what a connection sends, and when.
 //!
-//! Short replies leave when the worker's turn ends, those of all connections in a row: sent one by one between requests,
-//! each would wake a client that has nothing else to do yet, which on loopback costs the server as much as a SET. And
-//! one fence makes durable what all of them have written to persistent memory.
+//! Short replies of all connections are sent in a row at the end of the worker's turn. If they were sent one by one between
+//! requests, each would wake a client that has nothing else to do yet, which on loopback costs the server as much as a SET.
+//! In addition, one fence makes durable everything that these requests have written to persistent memory.
 
 use super::batch::TURN_REPLY_BYTES;
 use super::connection::{Connection, Parked};
@@ -22,16 +22,16 @@ impl Connection {
         traffic.writes.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// True when replies of so many bytes more may wait for the end of the turn: nothing but that would send them
-    /// later than they could be sent.
+    /// True if replies of `bytes` further bytes may be deferred to the end of the turn: nothing else would delay
+    /// sending them.
     pub(super) fn may_defer(&self, bytes: usize) -> bool {
         let nothing_waits = self.output.is_empty() || self.deferred;
         let goes_on = !self.closing && self.parked.is_none();
         goes_on && nothing_waits && self.output.len() + bytes < DEFERRED_BYTES
     }
 
-    /// The replies of the worker's buffer become this connection's output, which is sent at the end of the turn, or
-    /// at once where nothing is in the way.
+    /// Moves the replies from the worker's buffer to this connection's output, which is sent at the end of the turn, or
+    /// at once if nothing prevents it.
     pub(super) fn put_out(
         &mut self,
         worker: &mut WorkerState,
@@ -86,8 +86,8 @@ impl Connection {
         worker.reply.buf_mut().shrink_to(4 * TURN_REPLY_BYTES);
     }
 
-    /// What others have for this connection goes behind its replies. A connection that does not read
-    /// leaves it where its size is watched. While a helper runs a request, its reply may have been made already.
+    /// Appends the outbox to the connection's replies. If the connection does not read, the outbox stays where its size is
+    /// monitored. While a helper runs a request, its reply may already exist.
     pub(super) fn empty_outbox(&mut self) {
         let unsent = (self.output.len() - self.sent) as u64;
         let pause = self.server.settings.output_limit.pause_bytes();
@@ -117,7 +117,7 @@ impl Connection {
             return Ok(());
         }
         if !self.held.is_empty() {
-            // Announced first, looked at second: a move in between is not lost.
+            // Registered first, checked second: an advance in between is not lost.
             worker.durable.wanted.store(true, Ordering::SeqCst);
         }
         let end = self.end_of_durable();
@@ -152,7 +152,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends what was deferred. The worker has ended its batch; what is not durable all the same, or does not fit into
+    /// Sends deferred output at the end of the worker's batch. Output that is still not durable, or does not fit into
     /// the socket, is left to the connection's task.
     pub(super) fn send_deferred(&mut self) {
         if !std::mem::take(&mut self.deferred) {
@@ -175,7 +175,7 @@ impl Connection {
         self.note_memory();
     }
 
-    /// Lets go of what is durable by now; answers where in `output` that ends, which is as far as may be sent. In order:
+    /// Releases durable replies; returns where in `output` they end, which is as far as may be sent. In order:
     /// a reply may need less than one before it (N13).
     fn end_of_durable(&mut self) -> usize {
         if !self.held.is_empty() {

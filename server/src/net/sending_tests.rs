@@ -1,4 +1,4 @@
-//! Replies that were deferred, while only a part of what they need is durable.
+//! Tests of deferred replies when only a part of the writes they depend on is durable.
 
 use super::connection::Connection;
 use super::helper::HelperPool;
@@ -27,8 +27,8 @@ impl Wake for Task {
     }
 }
 
-/// A connection over simulated persistent memory. Nothing runs beside the test: what is durable moves only when it ends
-/// a writer's batch.
+/// A connection over simulated persistent memory. Nothing runs concurrently with the test: the durable sequence advances only
+/// when the test ends a writer's batch.
 struct Bench {
     server: Arc<Server>,
     worker: WorkerState,
@@ -115,7 +115,7 @@ impl Bench {
         self.connection.flush(&mut self.worker, &mut cx).expect("sent");
     }
 
-    /// What has come to the client since the last look.
+    /// Output that the client has received since the last call.
     fn received(&mut self) -> String {
         let mut bytes = [0; 100];
         match self.client.read(&mut bytes) {

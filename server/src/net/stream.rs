@@ -17,7 +17,7 @@ pub(super) enum Stream {
 
 impl Stream {
     /// Reads into the spare capacity of `buf`, once. A read that does not fill it tells the runtime
-    /// that the socket is drained, so that no second read is made to find that out.
+    /// that the socket is drained, so that no second read is needed to detect that.
     pub(super) fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
@@ -37,10 +37,10 @@ impl Stream {
         }
     }
 
-    /// Whether the client has closed its side. The task is woken when it does, unless requests that came before lie
-    /// in the socket still: then it must ask again.
+    /// Whether the client has closed its side. The task is woken when it does, unless earlier requests are still in the
+    /// socket: then it must ask again.
     pub(super) fn is_closed_by_peer(&self, cx: &mut Context<'_>) -> bool {
-        // The first question registers the task, the second one tells requests from the end.
+        // The first call registers the task, the second one distinguishes requests from the end.
         let tcp = |stream: &TcpStream, cx: &mut Context<'_>| {
             let is_ready = stream.poll_read_ready(cx).is_ready();
             (is_ready, std::pin::pin!(stream.ready(Interest::READABLE)).poll(cx))
@@ -61,7 +61,7 @@ impl Stream {
             }
     }
 
-    /// Writes once; `Pending` means that the socket is full. The next write must begin with the same bytes then.
+    /// Writes once; `Pending` means that the socket is full. The next write must then begin with these bytes.
     pub(super) fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
@@ -83,7 +83,7 @@ impl Stream {
         }
     }
 
-    /// Memory that it takes beside the kernel's.
+    /// User-space memory of the stream.
     pub(super) fn held_bytes(&self) -> usize {
         match self {
             Self::Tcp(_) | Self::Unix(_) => 0,

@@ -1,5 +1,5 @@
-//! One history by the short way and by the long one, each in a server of its own, and what can be told of both: replies,
-//! memory, log, statistics, slow log, events, watched keys, and which writes were put off.
+//! Runs one history on the short path and on the long path, each on a server of its own, and compares the observable
+//! results: replies, memory, log, statistics, slow log, events, watched keys, and which writes were postponed.
 
 use super::batch::BatchRun;
 use super::worker::{DurableSignal, WorkerState};
@@ -24,31 +24,31 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(super) const NOW_MS: u64 = 1_000_000;
 
-/// Requests that come in one read.
+/// Requests that arrive in one read.
 pub(super) type Read = Vec<Vec<Vec<u8>>>;
 
-/// What a history has left in a server of its own.
+/// The observable results of a history in its server.
 pub(super) struct Traces {
     pub(super) replies: Vec<u8>,
     /// Calls, refusals and failures of each command that was asked for.
     pub(super) calls: Vec<(&'static str, u64, u64, u64)>,
     /// Error replies by their first word.
     pub(super) errors: Vec<(String, u64)>,
-    /// The slow log's arguments, with who has sent them, oldest first.
+    /// The slow log's entries: arguments, client address and client name, oldest first.
     pub(super) slow: Vec<(Vec<Vec<u8>>, String, Vec<u8>)>,
     pub(super) lookups: (u64, u64),
     pub(super) expired: u64,
     /// Key-space events, and what they wait for.
     pub(super) events: Parcel,
-    /// Which of the watched keys have changed: since the beginning, and for each read since the one before.
+    /// The changed watched keys: since the beginning, and for each read since the previous one.
     pub(super) dirty: Vec<Vec<bool>>,
-    /// What each read's replies wait for with `appendfsync always` (N13).
+    /// The sequence that each read's replies wait for with `appendfsync always` (N13).
     pub(super) required: Vec<Seq>,
     /// Which requests of the history had to wait, as all writers had to (N14).
     pub(super) put_off: Vec<usize>,
     pub(super) last_seq: Seq,
     pub(super) digest: String,
-    /// All that memory holds, and all else that the engine tells of itself.
+    /// Used memory, and all other figures of the engine.
     pub(super) used_bytes: u64,
     pub(super) engine: String,
     /// Its files, retired ones included, in the order of their names.
@@ -94,7 +94,7 @@ impl Traces {
             .collect()
     }
 
-    /// Fails where another one is not the same, with what differs.
+    /// Panics if `other` differs, and lists the differences.
     pub(super) fn assert_same(&self, other: &Self, history: &str) {
         let differences = self.differences(other);
         let lines = differences.iter().map(|(name, how)| format!("\n{name}:{how}"));
@@ -110,7 +110,7 @@ impl Traces {
 /// Under which a history is run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Terms {
-    /// Of the user; without any, one who may do everything.
+    /// ACL rules of the user; empty for an unrestricted user.
     pub(super) rules: &'static str,
     /// `slowlog-log-slower-than`. 0: everything is slow; -1: nothing is.
     pub(super) slower_than_us: i64,
@@ -145,15 +145,15 @@ const SMALL_MEMTABLE_BYTES: u64 = 1 << 10;
 /// A memtable that no read of a history fills.
 const LARGE_MEMTABLE_BYTES: u64 = 1 << 20;
 
-/// True where the store is so small that writers wait for flushes. Its reads must be of one request each: the short way
-/// asks once a read.
+/// True if the store is so small that writers wait for flushes. Its reads must contain one request each: the short path
+/// checks once per read.
 pub(super) fn is_paced(seed: u64) -> bool {
     seed.is_multiple_of(2)
 }
 
-/// Everything drawn at random that may differ from store to store and changes no answer. `everysec` is left out, where time
-/// has a say in who waits; so are values that memtable and table share, which only the short way has, and skip lists, whose
-/// heights are drawn anew.
+/// Draws all options that may differ between stores without changing a reply. Left out are `everysec`, since time then
+/// influences which requests wait; values shared by memtable and table, which only the short path has; and skip lists,
+/// whose heights are random.
 fn drawn_options(seed: u64, storage: Arc<dyn Storage>, options: EngineOptions) -> EngineOptions {
     let random = &mut SimRandom::new(seed);
     let profiles = DeviceProfile::built_in();
@@ -218,8 +218,8 @@ impl World {
         let disk = Arc::new(SimStorage::new());
         let storage: Arc<dyn Storage> = Arc::<SimStorage>::clone(&disk);
         let options = EngineOptions {
-            // Nobody syncs in the background: with `everysec` a request waits where the machine is so busy that the
-            // last sync is two seconds ago.
+            // There is no background sync: with `everysec` a request waits if the machine is so busy that the
+            // last sync was two seconds ago.
             sync_policy: SyncPolicy::No,
             // Groups of the log are as long as its thread is late.
             background: false,
@@ -258,8 +258,8 @@ impl World {
         client
     }
 
-    /// Runs a history, read by read: `run` runs requests from `from` on, and answers what has stopped it, and where. Half of the
-    /// stores keep a view of what was there after the first read.
+    /// Runs a history, read by read: `run` runs requests from `from` on, and returns what stopped it, and where. Half of the
+    /// stores keep a snapshot of the state after the first read.
     fn run(
         &mut self,
         reads: &[Read],
@@ -316,7 +316,7 @@ impl World {
             calls.map(|(name, totals)| (name, totals.calls, totals.rejected, totals.failed));
         let calls = calls.filter(|(_, calls, rejected, _)| calls + rejected != 0).collect();
         dirty.push(watchers.iter().map(|client| client.watch_failed(0)).collect());
-        // Times are left out, and who asks the table how often: what the short way cannot do it has asked for once more.
+        // Times are left out, and the number of table look-ups: requests that the short path cannot run look up once more.
         let mut stats = server.engine.stats();
         for figure in [
             &mut stats.stall_ms,
@@ -368,7 +368,7 @@ impl World {
     }
 }
 
-/// A file of the log, but for the last word of each group's header: it is chained to an identity that each log draws.
+/// A log file without the last word of each group's header: it is chained to a random identity of each log.
 fn without_chain(file: &[u8]) -> Vec<u8> {
     let mut lines: Vec<Vec<u8>> = file.split(|&byte| byte == b'\n').map(<[u8]>::to_vec).collect();
     for line in lines.iter_mut().filter(|line| line.starts_with(b"#")) {
@@ -400,7 +400,7 @@ pub(super) fn worker_of(world: &World) -> WorkerState {
     worker
 }
 
-/// Requests that came in one read, by the short way: their replies, what these wait for, and what has stopped them where.
+/// Runs the requests of one read on the short path: their replies, what these wait for, and what stopped them where.
 pub(super) fn run_read(
     world: &World,
     (worker, client): (&mut WorkerState, &mut Client),

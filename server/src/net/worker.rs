@@ -1,4 +1,4 @@
-//! Worker threads: each a runtime of its own that serves the connections dealt to it.
+//! Worker threads: each has its own runtime and serves the connections assigned to it.
 
 use super::connection::Connection;
 use super::helper::HelperPool;
@@ -24,10 +24,10 @@ use tokio::sync::{Notify, mpsc};
 /// Bytes of the read buffer that all connections of a worker share.
 pub(super) const READ_BUFFER_BYTES: usize = 64 * 1024;
 
-/// Batches after which a turn ends although there is more to do; otherwise it ends when there is not.
+/// Number of batches after which a turn ends although there is more to do; otherwise it ends when there is not.
 const TURN_BATCHES: usize = 64;
 
-/// What all connections of a worker share, so that an idle connection costs little.
+/// State shared by all connections of a worker, so that an idle connection costs little.
 pub(super) struct WorkerState {
     pub(super) executor: Executor,
     pub(super) read_buffer: Vec<u8>,
@@ -35,7 +35,7 @@ pub(super) struct WorkerState {
     pub(super) plan: Vec<super::batch::Plan>,
     pub(super) reply: Reply,
     pub(super) log_form: Vec<u8>,
-    /// Connections that hold replies until the log is durable.
+    /// Connections that keep replies back until the log is durable.
     holding: Vec<Waker>,
     /// So often they have all been woken, plus one.
     holding_round: u64,
@@ -65,12 +65,12 @@ impl WorkerState {
 }
 
 impl WorkerState {
-    /// Tells those who hear of all keys with a prefix what the requests behind the replies of this turn have changed.
+    /// Notifies clients that track by prefix of the changes that this turn's requests have made.
     pub(super) fn tell_prefixes(&mut self, server: &Server, client: &Client) {
         self.executor.tell_prefixes(server, client, &mut self.reply);
     }
 
-    /// Wakes the connection when the durable sequence moves. `round`: when it asked last, 0 for never; it is listed
+    /// Wakes the connection when the durable sequence advances. `round`: when it last asked, 0 for never; it is listed
     /// once, however often it asks.
     pub(super) fn wake_when_durable(&mut self, round: &mut u64, cx: &Context<'_>) {
         if *round != self.holding_round {
@@ -84,7 +84,7 @@ thread_local! {
     pub(super) static WORKER: RefCell<Option<Box<WorkerState>>> = const { RefCell::new(None) };
 }
 
-/// Tells one worker that the durable sequence has moved.
+/// Notifies one worker that the durable sequence has advanced.
 #[derive(Debug, Default)]
 pub(super) struct DurableSignal {
     /// True while some connection of the worker waits: otherwise it is left asleep.
@@ -114,7 +114,7 @@ impl Workers {
     /// Starts `count` worker threads (at least one).
     ///
     /// # Errors
-    /// A thread or its runtime could not be made.
+    /// A thread or its runtime could not be created.
     pub fn start(server: &Arc<Server>, count: usize) -> io::Result<Self> {
         let helpers = Arc::new(HelperPool::start()?);
         let mut senders = Vec::new();
@@ -159,7 +159,7 @@ impl Workers {
     }
 }
 
-/// Takes connections until the sender is gone.
+/// Accepts connections until the sender is dropped.
 async fn serve(
     server: Arc<Server>,
     helpers: Arc<HelperPool>,
@@ -193,7 +193,7 @@ async fn serve(
     }
 }
 
-/// Ends a turn: what was deferred in it becomes durable, and is sent, in one go.
+/// Ends a turn: makes the deferred writes durable, and sends the deferred replies, in one go.
 fn end_turn(server: &Server) {
     let mut sending = WORKER.with_borrow_mut(|worker| {
         let Some(worker) = worker else { return Vec::new() };

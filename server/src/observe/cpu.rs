@@ -1,7 +1,7 @@
 //! CPU time, from getrusage(2).
 #![allow(unsafe_code)]
 
-/// Whose time is asked for.
+/// The process whose CPU time is requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CpuOf {
     /// All threads of this process.
@@ -21,7 +21,7 @@ pub struct CpuTimes {
     pub user_s: f64,
 }
 
-/// CPU time used so far; zeros where the system does not tell.
+/// CPU time used so far; zeros if the system does not provide it.
 #[must_use]
 pub fn cpu_times(of: CpuOf) -> CpuTimes {
     let who = match of {

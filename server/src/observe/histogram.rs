@@ -74,7 +74,7 @@ pub fn upper_bound(index: usize) -> u64 {
     lowest + (1 << shift) - 1
 }
 
-/// Upper bound of the bucket that holds the given percentile.
+/// Upper bound of the bucket that contains the given percentile.
 #[must_use]
 pub fn percentile(histogram: &[(u64, u64)], percent: f64) -> u64 {
     let total: u64 = histogram.iter().map(|(_, count)| count).sum();

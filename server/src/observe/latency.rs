@@ -68,7 +68,7 @@ impl LatencyMonitor {
         }
     }
 
-    /// `event` has gone on since `begun`; kept when that reaches the threshold.
+    /// Records that `event` has lasted since `begun`, if that reaches the threshold.
     pub fn record_since(&self, event: &'static str, begun: Instant) {
         let took_ms = begun.elapsed().as_millis() as u64;
         // Without a millisecond, the least threshold, the clock need not be asked.

@@ -17,18 +17,18 @@ pub struct Memory {
     pub rss_bytes: u64,
 }
 
-/// Who holds what of [`held_bytes`], and what counts for `maxmemory`, in bytes.
+/// Breakdown of [`held_bytes`] by owner, and the bytes that count for `maxmemory`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Holders {
     /// `used_memory`: see [`used_bytes`].
     pub used: u64,
-    /// The same before there were data and clients.
+    /// `used` before there were data and clients.
     pub startup: u64,
     /// The data in memory: entries, their due times and the buckets that lead to them.
     pub data: u64,
-    /// Everything: what the allocator gave out, and what the store has from the system beside it.
+    /// Total: memory handed out by the allocator, and memory that the store has directly from the system.
     pub held: u64,
-    /// What the process held before there were data and clients.
+    /// Memory of the process before there were data and clients.
     pub base: u64,
     /// The store's parts.
     pub store: MemoryParts,
@@ -37,7 +37,7 @@ pub struct Holders {
 }
 
 impl Holders {
-    /// Asks all of them. Connections hold `clients` bytes.
+    /// Collects all figures. Connections use `clients` bytes.
     #[must_use]
     pub fn now(engine: &Engine, observe: &Observe, clients: u64) -> Self {
         Self {
@@ -65,7 +65,7 @@ impl Holders {
         ]
     }
 
-    /// What of `used` is the share of the store's machinery: neither data nor clients.
+    /// The part of `used` for the store's machinery: neither data nor clients.
     #[must_use]
     pub fn machinery(&self) -> u64 {
         self.used - self.data - self.clients
@@ -78,7 +78,7 @@ impl Holders {
         if grown == 0 { 0.0 } else { 100.0 * self.data.min(grown) as f64 / grown as f64 }
     }
 
-    /// What nobody accounts for; negative where estimates are too high.
+    /// Unaccounted memory; negative if estimates are too high.
     #[must_use]
     pub fn other(&self) -> i64 {
         let known = self.base + self.store.sum() + self.clients;
@@ -86,8 +86,8 @@ impl Holders {
     }
 }
 
-/// `used_memory`: the least `maxmemory` that data in memory and clients fit into, which are counted byte by byte, and
-/// of which the store's machinery has a share that depends on it alone. So it moves with data and clients only.
+/// `used_memory`: the smallest `maxmemory` into which data in memory and clients fit. These are counted byte by byte; the
+/// share of the store's machinery depends on the bound alone. So the figure changes with data and clients only.
 #[must_use]
 pub fn used_bytes(engine: &Engine, clients: u64) -> u64 {
     engine.bound_for(engine.data_bytes() + clients)

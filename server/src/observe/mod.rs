@@ -1,4 +1,4 @@
-//! What the server remembers about itself for its operators: slow requests, latency events, memory.
+//! Observability: slow requests, latency events, memory.
 
 mod cpu;
 mod histogram;
@@ -31,15 +31,15 @@ pub struct Observe {
     pub traffic: Traffic,
     /// Handshakes.
     pub tls: TlsFigures,
-    /// How long keys were due before the cycle deleted them, in milliseconds.
+    /// Delay between a key's expiry and its deletion by the cycle, in milliseconds.
     pub expired_late_ms: Histogram,
     /// When the process started.
     pub started: Instant,
-    /// The same in seconds since the epoch: LASTSAVE before any save.
+    /// Start time in seconds since the epoch: LASTSAVE before any save.
     pub started_s: u64,
     /// 40 hexadecimal digits, new with every start.
     pub run_id: String,
-    /// The same for the replication history.
+    /// The identifier of the replication history, in the format of `run_id`.
     pub replication_id: String,
     base_bytes: AtomicU64,
     startup_bytes: AtomicU64,
@@ -77,13 +77,13 @@ impl Observe {
         }
     }
 
-    /// Notes what the process holds without data and clients, and `used_memory` then.
+    /// Records the memory of the process without data and clients, and `used_memory` at that time.
     pub fn note_startup(&self, base_bytes: u64, used_bytes: u64) {
         self.base_bytes.store(base_bytes, Ordering::Relaxed);
         self.startup_bytes.store(used_bytes, Ordering::Relaxed);
     }
 
-    /// What the process held without data and clients, in bytes.
+    /// Memory of the process without data and clients, in bytes.
     #[must_use]
     pub fn base_bytes(&self) -> u64 {
         self.base_bytes.load(Ordering::Relaxed)
@@ -103,13 +103,13 @@ impl Observe {
         self.peak_bytes.load(Ordering::Relaxed)
     }
 
-    /// When the highest allocation was seen, in seconds since the epoch.
+    /// The time of the highest allocation, in seconds since the epoch.
     #[must_use]
     pub fn peak_time_s(&self) -> u64 {
         self.peak_time_s.load(Ordering::Relaxed)
     }
 
-    /// `DEBUG SET-ACTIVE-EXPIRE`: whether the expiry cycle deletes keys that nobody asks for.
+    /// `DEBUG SET-ACTIVE-EXPIRE`: whether the expiry cycle deletes keys that no client reads.
     pub fn set_active_expire(&self, on: bool) {
         self.passive_expire_only.store(!on, Ordering::Relaxed);
     }

@@ -68,16 +68,16 @@ impl SlowLog {
         u64::try_from(threshold_us).is_ok_and(|threshold_us| duration_us >= threshold_us)
     }
 
-    /// True while plain requests are so short beside the threshold that several may be timed together: what
-    /// they take in all stays below it, unless one of them is slow.
+    /// True while plain requests are so short compared with the threshold that several may be timed together: their
+    /// total stays below it, unless one of them is slow.
     #[must_use]
     pub fn times_together(&self) -> bool {
         let threshold_us = self.threshold_us.load(Ordering::Relaxed);
         !(0..TOGETHER_US).contains(&threshold_us)
     }
 
-    /// Adds a request that [`SlowLog::is_slow`]; drops the oldest beyond the limit. `more` requests behind it were timed
-    /// with it: the entry says so in one more argument.
+    /// Adds a request that [`SlowLog::is_slow`]; drops the oldest entries beyond the limit. `more` requests after it were timed
+    /// together with it: the entry notes this in an additional argument.
     pub fn push(
         &self,
         args: Args<'_>,

@@ -1,4 +1,4 @@
-//! What went through the server: connections, commands, bytes, errors.
+//! Traffic counters: connections, commands, bytes, errors.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use std::time::Instant;
 /// Redis averages its instantaneous figures over this many samples.
 const SAMPLES: usize = 16;
 
-/// Kinds of errors that are told apart; an attacker must not fill memory with new prefixes.
+/// Maximum number of distinct error prefixes: an attacker must not fill memory with new ones.
 const ERROR_KINDS_MAX: usize = 128;
 
 /// Totals since start (or CONFIG RESETSTAT). Workers add to them once a batch.
@@ -43,7 +43,7 @@ pub struct TlsFigures {
     pub resumed: AtomicU64,
     /// Those that failed.
     pub failed: AtomicU64,
-    /// Certificates of clients that name no user who may connect.
+    /// Client certificates that name no user with permission to connect.
     pub unknown_users: AtomicU64,
 }
 

@@ -17,21 +17,21 @@ impl<'a> Args<'a> {
         Self { buf, ranges, as_logged: None, hash: None, key_hashes: &[] }
     }
 
-    /// The same, where `range` of the buffer is the whole request in the one form that the log has.
+    /// Notes that `range` of the buffer is the whole request in its log form.
     #[must_use]
     pub fn logged_as(mut self, range: Option<(u32, u32)>) -> Self {
         self.as_logged = range;
         self
     }
 
-    /// The same, with the engine's hash of argument 1.
+    /// Adds the engine's hash of argument 1.
     #[must_use]
     pub fn hashed(mut self, hash: u64) -> Self {
         self.hash = Some(hash);
         self
     }
 
-    /// The same, with the engine's hashes of all its keys in their order, of which the first is argument `first`.
+    /// Adds the engine's hashes of all its keys, in order; the first key is argument `first`.
     #[must_use]
     pub fn with_key_hashes(mut self, hashes: &'a [u64], first: usize) -> Self {
         self.key_hashes = hashes;
@@ -47,7 +47,7 @@ impl<'a> Args<'a> {
         self.key_hashes
     }
 
-    /// The whole request, where it came in the form that the log has.
+    /// The whole request, if it arrived in its log form.
     #[must_use]
     pub fn as_logged(&self) -> Option<&'a [u8]> {
         self.as_logged.map(|(start, end)| &self.buf[start as usize..end as usize])

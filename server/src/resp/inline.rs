@@ -1,4 +1,4 @@
-//! Requests in one line, as somebody types them: words, and quotes as in Redis.
+//! Inline requests, as typed by a human: words, with quoting as in Redis.
 
 use super::request::ProtocolError;
 

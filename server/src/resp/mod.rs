@@ -11,7 +11,7 @@ pub use reply::Reply;
 pub use request::{Batch, Limits, ProtocolError, Request};
 pub use scanner::Scanner;
 
-/// A request in RESP form, as it stands in the log.
+/// A request in RESP form, as in the log.
 #[must_use]
 pub fn command_bytes(args: &[&[u8]]) -> Vec<u8> {
     let mut bytes = Vec::new();

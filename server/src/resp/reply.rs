@@ -5,7 +5,7 @@
 pub struct Reply {
     buf: Vec<u8>,
     resp3: bool,
-    /// Long parts that would end behind this are left out; 0 for no limit.
+    /// Long parts that would end after this are omitted; 0 for no limit.
     end_max: usize,
     /// Some were.
     is_cut: bool,
@@ -52,7 +52,7 @@ impl Reply {
         self.buf.is_empty()
     }
 
-    /// Drops everything behind `len`.
+    /// Truncates the buffer to `len`.
     pub fn truncate(&mut self, len: usize) {
         self.buf.truncate(len);
     }
@@ -70,7 +70,7 @@ impl Reply {
         self.is_cut
     }
 
-    /// False, and noted, when so many bytes more are too many.
+    /// Whether `bytes` further bytes fit; otherwise the reply is marked as cut.
     fn has_room(&mut self, bytes: usize) -> bool {
         let fits = self.end_max == 0 || self.buf.len() + bytes <= self.end_max;
         self.is_cut |= !fits;
@@ -96,7 +96,7 @@ impl Reply {
         self.buf.extend_from_slice(b"+OK\r\n");
     }
 
-    /// A simple string; must hold no CR or LF.
+    /// A simple string; must contain no CR or LF.
     pub fn simple(&mut self, text: &str) {
         self.buf.push(b'+');
         self.buf.extend_from_slice(text.as_bytes());

@@ -1,4 +1,4 @@
-//! What the scanner finds: requests as positions in a buffer, and what is wrong with bytes that are none.
+//! The scanner's results: requests as positions in a buffer, and the errors of malformed bytes.
 
 use std::fmt;
 

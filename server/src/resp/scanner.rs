@@ -1,7 +1,7 @@
 //! The request scanner: finds complete requests in a read buffer without copying them.
 //!
-//! It never looks at a byte twice: a request that has only arrived in part is continued where the
-//! last call stopped. It does not recurse, and memory grows with the arguments that have arrived,
+//! It never examines a byte twice: a request that has arrived only in part is continued where the
+//! last call stopped. It does not recurse, and its memory grows with the arguments that have arrived,
 //! not with what a header announces. Limits and error texts are those of Redis 7.0.15.
 
 use super::inline::split_inline;
@@ -23,7 +23,7 @@ const LONG_ARGUMENT_BYTES: usize = 32 << 10;
 /// The scanner's memory of one connection.
 #[derive(Debug, Default)]
 pub struct Scanner {
-    /// Next byte to look at, from the start of the unfinished request.
+    /// Offset of the next byte to examine, from the start of the unfinished request.
     at: usize,
     /// Arguments still missing; 0 outside an array.
     missing: u32,
@@ -72,11 +72,11 @@ impl Scanner {
     }
 
     /// Appends the complete requests at the start of `buf` to the (empty) `batch` and returns how
-    /// many bytes they take. The bytes behind them are an unfinished request: the next call must
-    /// get them again as the start of its buffer. Inline requests are unquoted in place.
+    /// many bytes they take. The bytes after them are an unfinished request: the next call must
+    /// get them again at the start of its buffer. Inline requests are unquoted in place.
     ///
     /// # Errors
-    /// The requests before the error are in `batch`; nothing behind it can be read.
+    /// The requests before the error are in `batch`; nothing after it can be parsed.
     pub fn scan(
         &mut self,
         buf: &mut [u8],
@@ -226,8 +226,8 @@ impl Scanner {
         Ok(Step::Done(at))
     }
 
-    /// Passes over what has arrived of a request that is too large; true at its end. `start` moves behind what needs not
-    /// be seen again.
+    /// Skips the arrived part of a request that is too large; true at its end. `start` moves past the bytes that are not
+    /// needed again.
     fn pass_over(&mut self, buf: &[u8], start: &mut usize) -> Result<bool, ProtocolError> {
         loop {
             if let Some(left) = self.bulk_len {
@@ -284,8 +284,8 @@ impl Scanner {
     }
 }
 
-/// Reads the number behind the type byte at `at` and finds the next line. The number is `None` when
-/// it is not canonical; the outer option when the line has not arrived as a whole.
+/// Reads the number after the type byte at `at` and finds the next line. The number is `None` if
+/// it is not canonical; the outer option if the line has not arrived completely.
 #[inline(always)]
 fn header(
     buf: &[u8],
@@ -302,7 +302,7 @@ fn header(
     long_header(buf, at, too_big)
 }
 
-/// The same of any header.
+/// Like [`header`], but for headers of any length.
 #[inline(never)]
 fn long_header(
     buf: &[u8],

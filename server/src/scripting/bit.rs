@@ -1,4 +1,4 @@
-//! The library `bit`: operations on 32 bits, as BitOp 1.0 has them.
+//! The library `bit`: 32-bit operations, compatible with BitOp 1.0.
 
 use super::raise::Arguments;
 use mlua::{Function, Lua, MultiValue, Result, Table};

@@ -6,15 +6,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-/// Memory of scripts that came with EVAL, beyond which those go that nobody has used for the longest time.
+/// Memory limit for scripts added by EVAL; beyond it the least recently used ones are removed.
 const EVAL_MAX_BYTES: usize = 32 << 20;
 
-/// Memory of scripts that came with SCRIPT LOAD.
+/// Memory limit for scripts added by SCRIPT LOAD.
 const LOADED_MAX_BYTES: usize = 64 << 20;
 
 struct Known {
     script: Arc<Script>,
-    /// It came with SCRIPT LOAD, and stays until SCRIPT FLUSH.
+    /// Added by SCRIPT LOAD, and kept until SCRIPT FLUSH.
     is_loaded: bool,
     /// The count of uses when it was used last.
     used: AtomicU64,
@@ -99,7 +99,7 @@ impl ScriptCache {
         (table.known.len(), table.eval_bytes + table.loaded_bytes)
     }
 
-    /// An interpreter has grown by so many bytes, or has shrunk.
+    /// Records that an interpreter has grown by `bytes` (negative: has shrunk).
     pub fn count_interpreter(&self, bytes: i64) {
         self.interpreter_bytes.fetch_add(bytes, Ordering::Relaxed);
     }

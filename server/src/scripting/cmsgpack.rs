@@ -1,4 +1,4 @@
-//! The library `cmsgpack`: MessagePack, as lua-cmsgpack 0.4 has it.
+//! The library `cmsgpack`: MessagePack, compatible with lua-cmsgpack 0.4.
 
 use super::OUTPUT_MAX_BYTES;
 use super::raise::{Arguments, failure, to_f64};
@@ -39,7 +39,7 @@ fn head(byte: u8, rest: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(rest);
 }
 
-/// The head of an array or a map: `small` with up to 15 elements, else `long` with 16 bits or the byte behind with 32.
+/// The head of an array or a map: `small` with up to 15 elements, otherwise `long` with 16 bits or the next byte value with 32.
 fn pack_count(count: usize, small: u8, long: u8, out: &mut Vec<u8>) {
     match count {
         0..=15 => out.push(small | count as u8),
@@ -74,7 +74,7 @@ fn array_len(table: &Table) -> Result<Option<usize>> {
 }
 
 fn pack_value(value: &Value, depth: usize, out: &mut Vec<u8>) -> Result<()> {
-    // A table may stand in another one many times.
+    // A table may occur in another one many times.
     if out.len() > OUTPUT_MAX_BYTES {
         return Err(mlua::Error::MemoryError(String::new()));
     }
@@ -244,7 +244,7 @@ impl<'a> Input<'a> {
     }
 }
 
-/// Up to `limit` values from `offset` on; with `tells_end`, where the next one begins stands first.
+/// Unpacks up to `limit` values from `offset` on; with `tells_end`, the position of the next one is returned first.
 fn unpack_from(
     args: &Arguments<'_>,
     limit: i64,

@@ -5,7 +5,7 @@ use crate::interop::c_numbers::general;
 use crate::resp::Reply;
 use mlua::{Result, Table, Value};
 
-/// Deeper tables are answered with an error where they would go on; Redis' bound is that of Lua's stack.
+/// Deeper tables are replaced by an error at this depth; Redis' limit is that of Lua's stack.
 const DEPTH_MAX: usize = 1000;
 
 /// How many fields a table has. They are not held together: each takes a place in a stack.

@@ -1,4 +1,4 @@
-//! What an interpreter runs, what that may take, and what it reaches outside.
+//! The interface of an interpreter to its host: scripts, limits, and access to commands.
 
 use super::library::{Function as LibraryFunction, Library};
 use super::script::Script;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 /// What became of a command that a script has asked for.
 pub enum Answer {
-    /// It has run until then; its reply stands in the buffer.
+    /// It ran until this time; its reply is in the buffer.
     Replied(Instant),
     /// It was refused before it ran, with this error.
     Refused(Vec<u8>),
@@ -31,9 +31,9 @@ pub trait Host {
 pub struct Limits {
     /// When it begins; `None`: now.
     pub started: Option<Instant>,
-    /// After so long it is stopped; `None`: never.
+    /// Time limit after which it is stopped; `None`: never.
     pub slice: Option<Duration>,
-    /// Set by who kills it.
+    /// Set from outside to stop the script.
     pub kill: Option<Arc<AtomicBool>>,
     /// Bytes of memory of the interpreter; 0 for no limit.
     pub memory_max_bytes: usize,
@@ -63,7 +63,7 @@ impl Program<'_> {
 pub enum Ended {
     /// Its value is written.
     Returned,
-    /// With this error, which a command has counted already where the flag says so.
+    /// It failed with this error; the flag tells whether the command has already counted it.
     Failed(Vec<u8>, bool),
     /// [`Host::call`] has stopped it.
     Stopped,

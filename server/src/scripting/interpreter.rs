@@ -1,4 +1,4 @@
-//! One Lua state: made once a thread, used by one script at a time.
+//! One Lua state: created once per thread, used by one script at a time.
 
 use super::host::{Ended, Host, Limits, Program};
 use super::libraries::Libraries;
@@ -21,13 +21,13 @@ use std::ffi::c_int;
 use std::rc::Rc;
 use std::time::Instant;
 
-/// Instructions between two looks at the clock.
+/// Instructions between two reads of the clock.
 const HOOK_INSTRUCTIONS: u32 = 10_000;
 
-/// Compiled scripts that an interpreter keeps; with more of them it begins anew.
+/// Maximum number of compiled scripts of an interpreter; beyond it the interpreter is recreated.
 const COMPILED_MAX: usize = 1000;
 
-/// What one hears whose program does not fit.
+/// The error for a script that does not fit into memory.
 const NO_MEMORY: &[u8] = b"ERR not enough memory";
 
 /// The source of the sandbox.
@@ -45,12 +45,12 @@ pub struct Interpreter {
     resp3: Rc<Cell<bool>>,
     /// The number that the bridge has of each script that was compiled.
     compiled: RefCell<HashMap<Sha, c_int>>,
-    /// The same of the functions of the libraries that were loaded, by the libraries' ids.
+    /// The bridge's numbers of the functions of loaded libraries, by library ID and function name.
     libraries: RefCell<HashMap<u64, HashMap<Vec<u8>, c_int>>>,
     /// Memory that the libraries have taken when they were loaded.
     library_bytes: Cell<usize>,
     register: Register,
-    /// What a library logs while it is loaded is dropped: it has been logged when it came.
+    /// Log messages of a library being loaded are dropped: they were logged when it was first loaded.
     is_quiet: Rc<Cell<bool>>,
     /// The collector rests: a parser runs, or has run out of memory.
     is_resting: Rc<Cell<bool>>,
@@ -161,8 +161,8 @@ impl Interpreter {
         self.library_bytes.get()
     }
 
-    /// Compiles a text; the error is Lua's. The collector rests meanwhile: the parser holds things that it does not know
-    /// to be in use.
+    /// Compiles a text; the error is Lua's. The garbage collector is stopped meanwhile: the parser holds objects that the collector
+    /// does not know to be in use.
     fn compile(
         &self,
         body: &[u8],
@@ -218,7 +218,7 @@ impl Interpreter {
     /// Runs the text of a library, which must not be loaded yet; answers what functions it has registered.
     ///
     /// # Errors
-    /// The whole error that who brings it gets.
+    /// The complete error text for the client that loads the library.
     pub(super) fn try_library(
         &self,
         library: &Library,
@@ -320,7 +320,7 @@ impl Interpreter {
         }
     }
 
-    /// Runs a script or a function. The request has `keys` keys from the argument `first` on, and behind them what else it is given.
+    /// Runs a script or a function. The request has `keys` keys from the argument `first` on, followed by the other arguments.
     pub fn run(
         &self,
         program: Program<'_>,
@@ -390,7 +390,7 @@ impl Interpreter {
         if let Value::Table(table) = &value
             && let Value::String(text) = table.raw_get("err")?
         {
-            // Its reply is an error; who counts errors is told.
+            // Its reply is an error; the caller is told whether it was counted already.
             let counted =
                 table.raw_get::<Value>("ignore_error_stats_update")? == Value::Boolean(true);
             return Ok(Ended::Failed(text.as_bytes().to_vec(), counted));

@@ -1,6 +1,6 @@
-//! All function libraries: who knows which function, what changes them, and where they lie in the store.
+//! The registry of function libraries: the owner of each function, changes to libraries, and their place in the store.
 //!
-//! They change under all latches only. What a transaction has changed is seen at once, and taken back with it.
+//! Libraries change only under all latches. A transaction's changes are visible at once, and are rolled back with it.
 
 use super::library::{Function, Library};
 use parking_lot::{Mutex, RwLock};
@@ -40,7 +40,7 @@ impl NotAdded {
 #[derive(Clone, Debug, Default)]
 pub struct Libraries {
     by_name: BTreeMap<String, Arc<Library>>,
-    /// Who has a function; names are found in any case.
+    /// The library that owns each function; names are case-insensitive.
     owners: HashMap<Vec<u8>, (Arc<Library>, Vec<u8>)>,
     memory_bytes: usize,
 }
@@ -141,10 +141,10 @@ impl Functions {
         }
     }
 
-    /// Reads what the store has. To be called while nobody else changes anything.
+    /// Reads the libraries of the store. To be called while nothing else changes the store.
     ///
     /// # Errors
-    /// The store cannot be read, or has a library that cannot be loaded: its name, and why.
+    /// The store cannot be read, or has an invalid library: its name, and the reason.
     pub fn read(&self, engine: &Engine) -> Result<(), String> {
         let mut libraries = Libraries::default();
         let mut iter = engine.iter(&IterOptions { db: OWN_RECORDS, ..IterOptions::default() });

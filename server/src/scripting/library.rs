@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Longest name of a library, in bytes: it is a key of the engine.
 const NAME_MAX_BYTES: usize = 32 << 10;
 
-/// What a function may ask for, with its bit, in the order in which FUNCTION LIST tells it.
+/// The flags of a function, each with its bit, in the order of FUNCTION LIST.
 const FLAGS: [(&str, u8); 5] = [
     ("no-writes", NO_WRITES),
     ("allow-oom", ALLOW_OOM),
@@ -39,7 +39,7 @@ pub(super) fn is_name(name: &[u8]) -> bool {
 pub struct Function {
     /// As it was registered.
     pub name: Vec<u8>,
-    /// What it says of itself.
+    /// Its description.
     pub description: Option<Vec<u8>>,
     /// Whether it takes long.
     pub pace: Pace,
@@ -71,7 +71,7 @@ impl Function {
 /// One library.
 #[derive(Debug)]
 pub struct Library {
-    /// What its first line says.
+    /// The name given in its first line.
     pub name: String,
     /// Its functions, by name.
     pub functions: BTreeMap<Vec<u8>, Function>,
@@ -81,7 +81,7 @@ pub struct Library {
     code_at: usize,
 }
 
-/// What the first line of a library says: its name, and where its code begins.
+/// Parses the first line of a library: its name, and the position of its code.
 fn first_line(code: &[u8]) -> Result<(String, usize), Vec<u8>> {
     if !code.starts_with(b"#!") {
         return Err(b"ERR Missing library metadata".to_vec());

@@ -1,6 +1,6 @@
-//! Lua 5.1 as scripts of Redis see it: the interpreter, its sandbox and libraries, and the cache of scripts.
+//! Lua 5.1 as Redis scripts see it: the interpreter, its sandbox and libraries, and the script cache.
 //!
-//! Nothing here knows commands: a script reaches them by way of [`Host`].
+//! This module does not know commands: a script reaches them through [`Host`].
 
 mod bit;
 mod cache;
@@ -42,6 +42,6 @@ const OUTPUT_MAX_BYTES: usize = 512 << 20;
 /// Longest text of a program, in bytes. Lua counts some things in it with 32 bits.
 const PROGRAM_MAX_BYTES: usize = 512 << 20;
 
-/// The stack that a thread needs which runs scripts: libraries and patterns go down as deep as their input says, within
+/// The stack size of a thread that runs scripts: libraries and patterns recurse as deeply as their input requires, within
 /// bounds.
 pub const STACK_BYTES: usize = 16 << 20;

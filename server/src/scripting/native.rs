@@ -1,9 +1,9 @@
-//! The short way between a program and its host: KEYS and ARGV, `redis.call` and `redis.pcall`, and simple values as replies, by
-//! Lua's own interface for C. By way of values of Rust each of them costs closures, references and copies.
+//! The fast path between a script and its host: KEYS and ARGV, `redis.call` and `redis.pcall`, and simple values as replies,
+//! through Lua's own C interface. Through Rust values, each of them would cost closures, references and copies.
 //!
-//! Lua leaves a function of C by a jump when it raises an error or has no memory left. So no frame here that calls what may raise
-//! has anything to be dropped: buffers lie in [`Shared`], frames hold borrowed bytes and numbers. What may panic is caught before
-//! Lua's frames are reached, and goes on behind them.
+//! Lua leaves a C function by `longjmp` when it raises an error or runs out of memory. So no frame here that calls functions
+//! that may raise owns anything with a destructor: buffers are kept in [`Shared`], frames hold borrowed bytes and numbers.
+//! Panics are caught before they reach Lua's frames, and are resumed behind them.
 
 #![allow(unsafe_code)]
 
@@ -35,7 +35,7 @@ const KEPT_BUFFER_BYTES: usize = 64 << 10;
 /// Arguments of one call are at most so long together, in bytes.
 const REQUEST_MAX_BYTES: usize = i32::MAX as usize;
 
-/// Numbers of Lua below this that are whole are written as integers: `%.17g` does the same.
+/// Whole Lua numbers below this are written as integers; `%.17g` formats them alike.
 const WHOLE_MAX: f64 = 1e15;
 
 /// What the functions of C take from the table that they share: the places in it.
@@ -84,9 +84,9 @@ struct Request {
 /// What has become of it.
 #[derive(Clone, Copy)]
 enum Step {
-    /// The reply stands in its buffer.
+    /// The reply is in its buffer.
     Replied,
-    /// The error stands in its buffer, without having been counted.
+    /// The error is in its buffer, and has not been counted.
     Refused,
     Stopped(Stop),
 }
@@ -497,10 +497,10 @@ impl Bridge {
         }
     }
 
-    /// Runs a program with the keys that stand in the request from `first` on, and the arguments behind them.
+    /// Runs a program with the keys of the request from `first` on, and the arguments after them.
     ///
     /// # Errors
-    /// There was no memory for them.
+    /// Out of memory for the keys and arguments.
     pub(super) fn run(
         &self,
         (program, is_function): (c_int, bool),

@@ -1,6 +1,6 @@
-//! Values that functions of C push on Lua's stack: texts, lists, errors, and replies of commands as Redis 7.0 converts them.
+//! Pushes values on Lua's stack from C functions: texts, lists, errors, and replies of commands as Redis 7.0 converts them.
 //!
-//! Lua may leave each function here by a jump, when there is no memory. So none has anything to be dropped.
+//! Lua may leave each function here by `longjmp` when memory runs out. So none of them owns anything with a destructor.
 
 #![allow(unsafe_code)]
 
@@ -19,7 +19,7 @@ use std::ffi::{CStr, c_int};
 /// There is a text at that place, and it stays there while the answer is used.
 pub(super) unsafe fn text_at<'t>(state: *mut lua_State, at: c_int) -> &'t [u8] {
     let mut len = 0;
-    // SAFETY: Lua has so many bytes there.
+    // SAFETY: Lua has this many bytes there.
     unsafe { std::slice::from_raw_parts(lua_tolstring(state, at, &raw mut len).cast(), len) }
 }
 
@@ -32,7 +32,7 @@ pub(super) unsafe fn push_text(state: *mut lua_State, text: &[u8]) {
     unsafe { lua_pushlstring_(state, text.as_ptr().cast(), text.len()) }
 }
 
-/// Pushes a table with the error that stands in its buffer.
+/// Pushes a table with the error that is in its buffer.
 ///
 /// # Safety
 /// As [`push_text`], with three places.
@@ -83,7 +83,7 @@ fn number_of(line: &[u8]) -> i64 {
     })
 }
 
-/// The bytes behind a line with their number, and what follows them; `None` for a missing text.
+/// The bytes after a line with their length, and the rest of the input; `None` for a missing text.
 fn bulk(bytes: &[u8]) -> (Option<&[u8]>, &[u8]) {
     let (len, rest) = line(bytes);
     let Ok(len) = usize::try_from(number_of(len)) else { return (None, rest) };
@@ -105,11 +105,11 @@ unsafe fn wrap(state: *mut lua_State, name: &CStr) {
     }
 }
 
-/// Pushes the Lua value of the reply at the start of these bytes, which this server wrote itself; answers what follows it.
-/// `error` is where errors in it are put together.
+/// Pushes the Lua value of the reply at the start of these bytes, which this server wrote itself; returns the rest of the bytes.
+/// `error` is a buffer in which errors are assembled.
 ///
 /// # Safety
-/// As [`push_text`]; nobody else uses `error`.
+/// As [`push_text`]; `error` is not used elsewhere.
 pub(super) unsafe fn push_reply(state: *mut lua_State, bytes: &[u8], error: *mut Vec<u8>) -> &[u8] {
     // SAFETY: as promised by the caller. There is place for what is pushed: a function of C has some from the start, and each table
     // asks for more.
@@ -180,7 +180,7 @@ pub(super) unsafe fn push_reply(state: *mut lua_State, bytes: &[u8], error: *mut
     }
 }
 
-/// The same of an array, a set, a map, or attributes.
+/// Like [`push_reply`], but for the elements of an array, a set, a map, or attributes.
 ///
 /// # Safety
 /// As [`push_reply`].

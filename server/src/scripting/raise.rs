@@ -1,7 +1,7 @@
-//! Errors that library functions raise, and reading their arguments with Lua's own words.
+//! Errors raised by library functions, and argument checks with Lua's own messages.
 //!
-//! What Rust raises travels through Lua as a userdata. `pcall`, `xpcall`, `coroutine.resume` and the handler of the
-//! script's own errors turn it into what Redis' functions would have raised: a text, or a table with a field `err`.
+//! An error raised in Rust passes through Lua as a userdata. `pcall`, `xpcall`, `coroutine.resume` and the handler of the
+//! script's own errors convert it to what Redis' functions would have raised: a text, or a table with a field `err`.
 
 use crate::interop::c_numbers::general;
 use mlua::{Error, Lua, MultiValue, Result, Table, Value};
@@ -67,7 +67,7 @@ pub(super) fn error_table(lua: &Lua, text: &[u8], is_counted: bool) -> Result<Ta
     Ok(table)
 }
 
-/// What Lua code sees of a caught error: our userdata becomes what it stands for.
+/// The value that Lua code sees for a caught error: our userdata is replaced by the error it represents.
 pub(super) fn translate(lua: &Lua, value: Value) -> Result<Value> {
     let Value::Error(error) = &value else { return Ok(value) };
     match Raised::of(error) {

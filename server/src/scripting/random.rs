@@ -1,4 +1,4 @@
-//! The random numbers of scripts: the same on every machine, as Redis has them.
+//! The random numbers of scripts: Redis' generator, with identical results on every machine.
 
 use std::cell::Cell;
 

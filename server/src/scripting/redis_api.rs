@@ -1,4 +1,4 @@
-//! The table `redis` but for `call`, `pcall` and `acl_check_cmd`, which belong to the script that runs.
+//! The table `redis`, except for `call`, `pcall` and `acl_check_cmd`, which belong to the running script.
 
 use super::convert::error_text;
 use super::raise::{Arguments, Raised, c_cast, error_table, failure, to_bytes, to_f64, to_number};

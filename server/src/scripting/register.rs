@@ -1,4 +1,4 @@
-//! redis.register_function: what a library says of its functions while it is loaded.
+//! redis.register_function: the functions that a library registers while it is loaded.
 
 use super::library::{BAD_NAME, Function, flag_bit, is_name};
 use super::raise::{Raised, to_bytes};
@@ -10,7 +10,7 @@ use std::rc::Rc;
 /// What a library that is being loaded has registered.
 #[derive(Default)]
 pub(super) struct Registered {
-    /// What they say of themselves, in order.
+    /// The registered functions, in order.
     pub(super) functions: Vec<Function>,
     /// Their code, by name in lower case: in any case they are found, so two that differ in it only would be one.
     pub(super) code: HashMap<Vec<u8>, mlua::Function>,

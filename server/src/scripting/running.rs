@@ -1,17 +1,17 @@
-//! Scripts that take long: who runs, which shards they hold, and ending them.
+//! Long-running scripts: which ones run, the shards they hold, and how they are ended.
 
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// A script that runs on a thread of its own.
+/// A script that runs on a dedicated thread.
 #[derive(Debug)]
 pub struct Running {
     since: Instant,
     /// Its shards' latches, a bit each.
     shards: u64,
-    /// Set by who kills it.
+    /// Set from outside to stop the script.
     pub kill: Arc<AtomicBool>,
     /// It has written: it cannot be killed any more.
     pub has_written: AtomicBool,
@@ -152,10 +152,10 @@ impl RunningScripts {
         }
     }
 
-    /// SCRIPT KILL and FUNCTION KILL: all of the kind that have written nothing are told to end.
+    /// SCRIPT KILL and FUNCTION KILL: ends all of the kind that have not written.
     ///
     /// # Errors
-    /// None could be told.
+    /// None could be ended.
     pub fn kill(&self, functions: bool) -> Result<(), NotKilled> {
         let all = self.all.lock();
         let mut why = Some(NotKilled::NothingRuns);

@@ -1,17 +1,17 @@
-//! Ways out of the sandbox, and into what other scripts and functions see. Each is refused, or does nothing. The numbers are
-//! those under which they were published for Redis' Lua since 2018.
+//! Attempts to leave the sandbox, or to affect what other scripts and functions see. Each is refused or has no effect. The
+//! CVE numbers are those published for Redis' Lua since 2018.
 //!
-//! Of those published, two are about what no script reaches here: CVE-2021-32672 and CVE-2021-32625 (there is no debugger, and
-//! no integer of a length that overflows). The interpreter is Lua 5.1.5 in C as its authors left it, so what was found in its C is
-//! kept from outside:
+//! Two published CVEs concern features that scripts cannot reach here: CVE-2021-32672 (there is no debugger) and
+//! CVE-2021-32625 (no integer of a length overflows). The interpreter is the unmodified Lua 5.1.5 in C, so vulnerabilities in
+//! its C code are blocked from outside:
 //!
-//! - CVE-2025-49844, CVE-2022-24736 (the parser): no code of a script runs, and no collector, while the parser does
+//! - CVE-2025-49844, CVE-2022-24736 (the parser): neither script code nor the collector runs while the parser does
 //!   (`Interpreter::compile`, and `load` in `prelude.lua`, which reads the whole text first);
-//! - CVE-2025-46817 (`unpack` counts a range in 32 bits): `unpack.rs` stands in its place;
-//! - CVE-2025-46819 (the lexer counts the signs of a long bracket in 32 bits): a text has at most 512 MB;
+//! - CVE-2025-46817 (`unpack` counts a range in 32 bits): `unpack.rs` replaces it;
+//! - CVE-2025-46819 (the lexer counts the signs of a long bracket in 32 bits): a text is limited to 512 MB;
 //! - CVE-2024-46981 (collectors of userdata): no script reaches a userdata's metatable, and there is no `newproxy`;
-//! - CVE-2018-11218, CVE-2018-11219, CVE-2020-14147, CVE-2021-32626, CVE-2024-31449 (cmsgpack, struct, cjson, bit): these are
-//!   written anew, in Rust.
+//! - CVE-2018-11218, CVE-2018-11219, CVE-2020-14147, CVE-2021-32626, CVE-2024-31449 (cmsgpack, struct, cjson, bit): these
+//!   libraries are rewritten in Rust.
 
 use super::tests::{interpreter, run_in};
 use super::*;
@@ -208,7 +208,7 @@ fn run_attacks() {
     }
 }
 
-/// What a library sees that tries the same from inside, while it is loaded.
+/// Attacks by a library on its sandbox while it is loaded.
 #[test]
 fn attacks_on_the_sandbox_of_libraries_are_refused() {
     for attack in [

@@ -1,4 +1,4 @@
-//! One script: its text, its name, and what its first line says.
+//! One script: its text, its name, and what its first line declares.
 
 use crate::digest;
 use std::hash::{Hash, Hasher};
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// What a script's first line asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScriptFlags {
-    /// There is no such line: the script may do everything, and only its commands say what is refused.
+    /// There is no such line: the script is unrestricted, and refusals depend only on its commands.
     pub is_old: bool,
     /// It writes nothing.
     pub no_writes: bool,
@@ -51,7 +51,7 @@ impl Sha {
         Self(sha)
     }
 
-    /// One as a client wrote it; `None` for what no script is called.
+    /// Parses a digest as written by a client; `None` if it cannot be the name of a script.
     #[must_use]
     pub fn read(written: &[u8]) -> Option<Self> {
         let sha = Self(written.try_into().ok()?);
@@ -59,7 +59,7 @@ impl Sha {
         sha.0.iter().all(is_digit).then_some(sha)
     }
 
-    /// The same in any case.
+    /// Like [`Self::read`], but case-insensitive.
     #[must_use]
     pub fn read_any_case(written: &[u8]) -> Option<Self> {
         let mut sha: [u8; 40] = written.try_into().ok()?;
@@ -75,7 +75,7 @@ impl Sha {
 }
 
 impl Hash for Sha {
-    /// Its first digits tell it from others; the hasher has a seed.
+    /// The first digits suffice to distinguish scripts; the hasher has a seed.
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_u64(u64::from_le_bytes(std::array::from_fn(|at| self.0[at])));
         state.write_u64(u64::from_le_bytes(std::array::from_fn(|at| self.0[8 + at])));
@@ -87,7 +87,7 @@ impl Hash for Sha {
 pub struct Script {
     /// Its name.
     pub sha: Sha,
-    /// What its first line says.
+    /// The flags of its first line.
     pub flags: ScriptFlags,
     body: Box<[u8]>,
     code_at: usize,

@@ -1,4 +1,4 @@
-//! The library `struct`: values packed into bytes, as struct 0.2 has it.
+//! The library `struct`: values packed into bytes, compatible with struct 0.2.
 
 use super::raise::{Arguments, bad_argument, failure};
 use mlua::{Lua, MultiValue, Result, Table, Value};
@@ -93,7 +93,7 @@ impl<'a> Format<'a> {
         Ok(())
     }
 
-    /// The next letter with its size and alignment; `total` bytes stand before it.
+    /// The next format letter with its size and alignment; `total` is the number of preceding bytes.
     fn next(&mut self, total: usize) -> Result<Option<Item>> {
         if self.at >= self.text.len() || self.peek() == 0 {
             return Ok(None);

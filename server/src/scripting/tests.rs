@@ -1,4 +1,4 @@
-//! What scripts answer, and what they cannot do. The expected replies are those of redis-server 7.0.15.
+//! Tests of the replies of scripts and of their restrictions. The expected replies are those of redis-server 7.0.15.
 
 use super::*;
 use crate::resp::{Args, Reply};

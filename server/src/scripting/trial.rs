@@ -1,4 +1,4 @@
-//! A library is tried in an interpreter, which tells what functions it registers.
+//! Loads a library in an interpreter on trial, to learn which functions it registers.
 
 use super::STACK_BYTES;
 use super::host::Limits;
@@ -10,7 +10,7 @@ use std::time::Duration;
 const MEMORY_MAX_BYTES: usize = 1 << 30;
 
 impl Library {
-    /// Runs the text in an interpreter, which tells what functions it registers. It ends after `time_max`.
+    /// Runs the text in an interpreter to find the functions it registers. The attempt ends after `time_max`.
     ///
     /// # Errors
     /// Redis' words about what is wrong with it.
@@ -29,7 +29,7 @@ impl Library {
         library.with_functions(functions)
     }
 
-    /// The same in an interpreter of its own. With `time_max` it ends after so long.
+    /// Like [`Self::tried_in`], but in an interpreter of its own. With `time_max` the attempt ends after this time.
     ///
     /// # Errors
     /// Redis' words about what is wrong with it.
@@ -37,7 +37,7 @@ impl Library {
         let library = Self::of_text(code)?;
         let limits =
             Limits { slice: time_max, memory_max_bytes: MEMORY_MAX_BYTES, ..Limits::default() };
-        // On a stack that is large enough, whoever asks.
+        // On a stack that is large enough, regardless of the caller.
         let tried = std::thread::scope(|scope| {
             let run = || {
                 let interpreter = Interpreter::new().map_err(|error| {

@@ -1,5 +1,5 @@
-//! The function `unpack`. Lua's own counts a range with 32 bits signed, where a long one does not fit and a compiler may take it
-//! to be short (CVE-2025-46817). By way of values of Rust it could answer fewer than Lua's own does.
+//! The function `unpack`. Lua's own counts a range in signed 32 bits, where a long range overflows and a compiler may treat it
+//! as short (CVE-2025-46817). Written against Lua's C interface: through Rust values it could return fewer than Lua's own.
 
 #![allow(unsafe_code)]
 

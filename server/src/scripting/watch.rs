@@ -1,4 +1,4 @@
-//! When the program that runs must end: its time is over, it is killed, or its host has stopped it.
+//! Decides when the running script must end: its time is over, it is killed, or its host has stopped it.
 
 use super::raise::Raised;
 use mlua::Error;
@@ -15,7 +15,7 @@ pub(super) enum Stop {
     Killed,
 }
 
-/// What one hears of it that was killed.
+/// The error of a killed script.
 pub(super) const KILLED: &[u8] = b"ERR Script killed by user with SCRIPT KILL...";
 
 impl Stop {
@@ -29,7 +29,7 @@ impl Stop {
     }
 }
 
-/// What is looked at between instructions, and before each command.
+/// The conditions checked between instructions, and before each command.
 pub(super) struct Watch {
     started: Cell<Instant>,
     /// When its last command has ended.
@@ -69,7 +69,7 @@ impl Watch {
         self.stop.set(None);
     }
 
-    /// Nobody can kill it any more.
+    /// From now on the script cannot be killed.
     pub(super) fn end(&self) {
         *self.kill.borrow_mut() = None;
     }
@@ -85,7 +85,7 @@ impl Watch {
         self.look_without_clock()
     }
 
-    /// The same as far as the end of the last command tells: the clock is looked at between instructions.
+    /// Like [`Self::look`], but measures time until the end of the last command: the clock is read between instructions.
     pub(super) fn look_without_clock(&self) -> Option<Stop> {
         if self.stop.get().is_none() {
             let killed =

@@ -1,7 +1,7 @@
-//! What others may see and do of a connection: CLIENT LIST, CLIENT KILL, CLIENT PAUSE.
+//! The shared state of a connection, for CLIENT LIST, CLIENT KILL and CLIENT PAUSE.
 //!
 //! A [`Session`] is shared between the connection, which keeps it up to date, and the list of all
-//! of them. Nothing in it is touched more than once a batch of requests.
+//! sessions. Each field is accessed at most once per batch of requests.
 
 pub mod outbox;
 pub(crate) mod output_limit;
@@ -31,7 +31,7 @@ pub struct ReplyMode {
     off: bool,
     /// The reply to the request that runs now is dropped.
     skips: bool,
-    /// The same of the request behind it.
+    /// The reply to the next request is dropped.
     skips_next: bool,
 }
 
@@ -128,7 +128,7 @@ pub struct Session {
     pub snapshot: Mutex<Option<SnapshotWatch>>,
     /// What [`crate::state::client_memory::ClientMemory`] counts of the connection: all that it held at its last turn.
     pub noted_bytes: AtomicUsize,
-    /// What of it nobody but the connection knows: its names, its scanner, its task.
+    /// Memory that only the connection knows: its names, its scanner, its task.
     pub beside_bytes: AtomicUsize,
     /// Bytes waiting in the read buffer.
     pub query_bytes: AtomicUsize,
@@ -163,7 +163,7 @@ pub struct Session {
 }
 
 impl Default for Session {
-    /// A session of nobody, for tests of commands.
+    /// A session without a client, for tests of commands.
     fn default() -> Self {
         Self::new(0, String::new(), String::new(), -1)
     }
@@ -292,7 +292,7 @@ impl Session {
         self.wake_task();
     }
 
-    /// The task that serves the connection says how it is woken.
+    /// Sets the waker of the task that serves the connection.
     pub fn set_task(&self, waker: Waker) {
         *self.task.lock() = Some(waker);
     }
@@ -317,8 +317,8 @@ impl Session {
         }
     }
 
-    /// Memory that the connection takes: its buffers, what it has queued, what others have for it, itself, and what was
-    /// beside that at its last turn.
+    /// Memory of the connection: its buffers, its queued commands, its outbox, itself, and the rest as of
+    /// its last turn.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         let buffers = [
@@ -418,7 +418,7 @@ impl Session {
     }
 }
 
-/// Which requests CLIENT PAUSE holds back.
+/// The requests that CLIENT PAUSE delays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pause {
     /// Writes only.
@@ -446,7 +446,7 @@ impl Sessions {
         session
     }
 
-    /// The connection is gone.
+    /// Removes a closed connection.
     pub fn close(&self, id: u64) {
         self.open.lock().remove(&id);
     }
@@ -457,7 +457,7 @@ impl Sessions {
         self.open.lock().len()
     }
 
-    /// True when nobody is connected.
+    /// True if no client is connected.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -1,7 +1,7 @@
-//! What others have for this connection: lines of MONITOR, messages, a copy of the data.
+//! Output that others have for this connection: lines of MONITOR, messages, a copy of the data.
 //!
-//! Filled from any thread, emptied by the connection's own. Each piece names the write it tells of, and
-//! leaves when that write is durable (N13), in the order in which the pieces came.
+//! Filled from any thread, emptied by the connection's own. Each piece names the write it reports, and
+//! is sent once that write is durable (N13), in the order of arrival.
 
 use parking_lot::Mutex;
 use sexton_engine::Seq;
@@ -18,7 +18,7 @@ pub struct Outbox {
 /// What was taken out of an [`Outbox`].
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Parcel {
-    /// The pieces one behind the other.
+    /// The pieces concatenated.
     pub bytes: Vec<u8>,
     /// (position in `bytes`, sequence): what starts there waits for the sequence. Ascending positions.
     pub marks: Vec<(usize, Seq)>,
@@ -27,8 +27,8 @@ pub struct Parcel {
 }
 
 impl Outbox {
-    /// Adds a piece that waits for `required` (0: for nothing). False, and nothing added, when more
-    /// than `max_bytes` would lie here.
+    /// Adds a piece that waits for `required` (0: for nothing). Returns false without adding it if the outbox would exceed
+    /// `max_bytes`.
     #[must_use]
     pub fn push(&self, piece: &[u8], required: Seq, max_bytes: usize) -> bool {
         let mut waiting = self.waiting.lock();
@@ -44,12 +44,12 @@ impl Outbox {
         true
     }
 
-    /// Adds the piece behind which the connection ends, whatever lies here already.
+    /// Adds the last piece before the connection is closed, whatever the size of the outbox.
     pub fn push_last(&self, piece: &[u8]) {
         let mut waiting = self.waiting.lock();
         waiting.bytes.extend_from_slice(piece);
         waiting.is_last = true;
-        // Whoever looks must see that there is something, even when the piece is empty.
+        // Readers must see that there is something, even if the piece is empty.
         self.bytes.store(waiting.bytes.len().max(1), Ordering::Release);
     }
 

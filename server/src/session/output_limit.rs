@@ -1,4 +1,4 @@
-//! How much unread output a connection may gather (`client-output-buffer-limit`).
+//! The limit of a connection's unread output (`client-output-buffer-limit`).
 
 use crate::log;
 use crate::session::Session;
@@ -51,7 +51,7 @@ impl OutputLimit {
         }
     }
 
-    /// Unsent bytes at which a listener is closed when another message comes.
+    /// Unsent bytes at which a listener is disconnected when another message arrives.
     pub(crate) fn listener_max_bytes(&self) -> usize {
         match self.hard_bytes.load(Ordering::Relaxed) {
             0 => self.pause_bytes() as usize,

@@ -1,23 +1,23 @@
 //! SCAN cursors: handles to the last key that was returned (N12).
 //!
-//! A handle is `nonce << 14 | slot`, below 2^53 so that every client's number type holds it, and
-//! never 0. The table keeps 16,384 of them, fewer where their keys are so long that they would take more
-//! than 4 MiB. A handle that was already continued from is recycled
-//! first, the oldest of them first; then the tips of scans that were not used for the longest time.
+//! A handle is `nonce << 14 | slot`, below 2^53 so that every client's number type can represent it, and
+//! never 0. The table keeps 16,384 handles, or fewer if their keys would take more than 4 MiB. Handles that
+//! were already continued from are recycled first, in order of age; then the tips of the scans that were not
+//! used for the longest time.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 
 const SLOT_BITS: u32 = 14;
 const NONCE_BITS: u32 = 53 - SLOT_BITS;
-/// Bytes of the keys that handles stand for; a single one may be longer.
+/// Maximum size of all keys that handles refer to; a single key may be longer.
 const KEYS_MAX_BYTES: usize = 4 << 20;
 
 #[derive(Debug)]
 struct Place {
     nonce: u64,
     last_key: Vec<u8>,
-    /// Where this place stands in one of the two recycling orders.
+    /// The position of this slot in one of the two recycling orders.
     stamp: u64,
     continued: bool,
 }
@@ -94,7 +94,7 @@ impl CursorTable {
         self.nonce << SLOT_BITS | slot as u64
     }
 
-    /// Forgets the handle that goes first; false when there is none.
+    /// Recycles the next handle; false if there is none.
     fn recycle(&mut self) -> bool {
         let oldest = self.continued.pop_first().or_else(|| self.tips.pop_first());
         let Some((_, slot)) = oldest else { return false };

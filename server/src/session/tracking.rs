@@ -1,4 +1,4 @@
-//! How a connection keeps the cache of its client true (CLIENT TRACKING), as others see it.
+//! The CLIENT TRACKING state of a connection, as other threads see it.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -11,17 +11,17 @@ impl TrackingMode {
     pub const NONE: Self = Self(0);
     /// It is on.
     pub const ON: Self = Self(1);
-    /// It hears of all keys with its prefixes, and nothing is remembered of its reads.
+    /// It is notified of all keys with its prefixes, and its reads are not remembered.
     pub const BCAST: Self = Self(1 << 1);
-    /// Only reads behind CLIENT CACHING YES are remembered.
+    /// Only reads after CLIENT CACHING YES are remembered.
     pub const OPTIN: Self = Self(1 << 2);
-    /// Reads behind CLIENT CACHING NO are not.
+    /// Reads after CLIENT CACHING NO are not remembered.
     pub const OPTOUT: Self = Self(1 << 3);
-    /// It does not hear of what it has changed by itself.
+    /// It is not notified of its own changes.
     pub const NOLOOP: Self = Self(1 << 4);
     /// CLIENT CACHING was called for the request that follows.
     pub const CACHING: Self = Self(1 << 5);
-    /// The connection that was to hear in its place is gone.
+    /// Its redirection target is gone.
     pub const BROKEN_REDIRECT: Self = Self(1 << 6);
 
     /// Those of both.
@@ -53,7 +53,7 @@ impl TrackingMode {
 #[derive(Debug, Default)]
 pub struct TrackingState {
     mode: AtomicU32,
-    /// The connection that hears in place of this one; 0 for this one.
+    /// The redirection target of this connection; 0 for none.
     redirect: AtomicU64,
 }
 
@@ -72,7 +72,7 @@ impl TrackingState {
         self.mode().has(TrackingMode::ON)
     }
 
-    /// The connection that hears in place of this one.
+    /// The redirection target of this connection.
     #[must_use]
     pub fn redirect(&self) -> Option<u64> {
         Some(self.redirect.load(Ordering::Relaxed)).filter(|&id| id != 0)
@@ -89,7 +89,7 @@ impl TrackingState {
         self.mode.fetch_or(mode.0, Ordering::Relaxed);
     }
 
-    /// The request behind CLIENT CACHING has run.
+    /// The request after CLIENT CACHING has run.
     pub fn end_caching(&self) {
         self.mode.fetch_and(!TrackingMode::CACHING.0, Ordering::Relaxed);
     }

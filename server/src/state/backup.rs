@@ -12,7 +12,7 @@ pub enum BackupState {
     Idle,
     /// Its first checkpoint is being made.
     Snapshotting,
-    /// That is there, and writes go on.
+    /// It is complete, and writes continue.
     Incrementing,
     /// Its last checkpoint is being made; Redis has no name for it.
     Sealing,
@@ -40,7 +40,7 @@ impl BackupState {
     }
 }
 
-/// What BACKUP STATUS tells.
+/// The state that BACKUP STATUS reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BackupView {
     /// How far it is.

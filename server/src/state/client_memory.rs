@@ -1,9 +1,9 @@
-//! What all connections hold together, and what `maxmemory-clients` allows them.
+//! The memory of all connections, and the limit that `maxmemory-clients` sets.
 
 use crate::session::Session;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
-/// The least that `maxmemory-clients` means, as in Redis: with less nobody could talk to the server any more.
+/// Minimum of `maxmemory-clients`, as in Redis: with less, no client could use the server.
 const ASKED_MIN_BYTES: u64 = 128 << 10;
 
 /// Memory of all connections.
@@ -39,7 +39,7 @@ impl ClientMemory {
         bytes.max(ASKED_MIN_BYTES)
     }
 
-    /// A connection holds `bytes` now.
+    /// Records the current memory of a connection.
     pub fn note(&self, session: &Session, bytes: usize) {
         let before = session.noted_bytes.swap(bytes, Ordering::Relaxed);
         // Two's complement: the sum is exact whatever the order.

@@ -9,7 +9,7 @@ use std::collections::HashSet;
 #[derive(Debug, Default)]
 pub struct Configuration {
     inner: Mutex<Config>,
-    /// Held over a whole change, so that changes of several clients follow each other. Taken before
+    /// Held during a whole change, so that changes of several clients are serialized. Taken before
     /// any latch of the store: a change may wait for writers, which hold latches.
     changes: ReentrantMutex<()>,
     /// Directives without effect that the log has named: each once, however often it is set.
@@ -79,7 +79,7 @@ impl Configuration {
         Ok(())
     }
 
-    /// Says in the log which of these directives, each with its reason, do nothing.
+    /// Logs which of these directives, each with its reason, have no effect.
     pub fn name_without_effect(&self, directives: &[(&'static str, &'static str)]) {
         for (name, reason) in directives {
             if self.named.lock().insert(name) {

@@ -1,4 +1,4 @@
-//! Copies that somebody has asked for.
+//! Requested copies.
 
 use crate::session::{OutputLimit, Session};
 use parking_lot::{Condvar, Mutex};
@@ -11,20 +11,20 @@ use std::time::Duration;
 /// Copies that are sent at once.
 const COPIES_MAX: usize = 8;
 
-/// A copy that somebody has asked for.
+/// A requested copy.
 #[derive(Debug)]
 pub struct Order {
     /// The connection.
     pub session: Arc<Session>,
-    /// What it holds.
+    /// Its content.
     pub snapshot: Snapshot,
     /// Without the keys (`REPLCONF rdb-filter-only functions`).
     pub leaves_out_keys: bool,
     /// Without the function libraries.
     pub leaves_out_functions: bool,
-    /// The client finds the end by a mark; else its length stands in front, and the data is read twice.
+    /// The end is marked; otherwise the length precedes the data, which is then read twice.
     pub ends_with_mark: bool,
-    /// What stands in front of everything.
+    /// The bytes sent before everything else.
     pub greeting: Vec<u8>,
 }
 

@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 pub struct BindError {
     /// The address as configured, with its port.
     pub address: String,
-    /// What the system says.
+    /// The system's error.
     pub error: io::Error,
 }
 
@@ -75,14 +75,14 @@ impl Address {
     }
 }
 
-/// Moves the TCP sockets of a running server (CONFIG SET port, bind), and says how clients with TLS are met.
+/// Moves the TCP sockets of a running server (CONFIG SET port, bind), and configures TLS for new clients.
 #[derive(Clone, Debug)]
 pub struct ListenControl {
     pub(crate) moves: mpsc::UnboundedSender<Move>,
     pub(crate) gate: Arc<Gate>,
 }
 
-/// Where to listen from now on, and who waits for it.
+/// The new addresses to listen on, and the channel for the result.
 #[derive(Debug)]
 pub(crate) struct Move {
     pub(crate) wanted: Vec<Address>,
@@ -114,7 +114,7 @@ impl ListenControl {
         self.gate.configure(options)
     }
 
-    /// Handshakes that go on now, and when the server's certificate ends to hold, in seconds since the epoch (0 without
+    /// The number of current handshakes, and when the server's certificate expires, in seconds since the epoch (0 without
     /// one).
     #[must_use]
     pub fn tls_state(&self) -> (usize, u64) {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// Time between two lines about the progress, in seconds.
 const TELL_EVERY_S: u64 = 5;
 
-/// For so long nothing can be told from the speed: what is read first is waited for, and the end of the log is not known.
+/// Until this time the speed says nothing: the first reads wait for the device, and the log's end is unknown.
 const UNKNOWN_MS: u64 = 1000;
 
 /// The load of a server.
@@ -53,7 +53,7 @@ impl Loading {
         self.active.store(true, Ordering::Release);
     }
 
-    /// So many bytes of `total_bytes` have been read, for who looks at it.
+    /// Records that `loaded_bytes` of `total_bytes` have been read, for progress reports.
     pub fn note_progress(&self, loaded_bytes: u64, total_bytes: u64) {
         self.total_bytes.store(total_bytes, Ordering::Relaxed);
         self.loaded_bytes.store(loaded_bytes, Ordering::Relaxed);
@@ -69,7 +69,7 @@ impl Loading {
         self.aborted.store(true, Ordering::Release);
     }
 
-    /// True when the load was told to end.
+    /// True if the load was aborted.
     #[must_use]
     pub fn is_aborted(&self) -> bool {
         self.aborted.load(Ordering::Relaxed)
@@ -82,7 +82,7 @@ impl Loading {
         self.active.load(Ordering::Relaxed)
     }
 
-    /// So many bytes have been read; the log hears of it now and then.
+    /// Records the number of bytes read; progress is logged now and then.
     pub fn note_bytes(&self, loaded_bytes: u64) {
         self.loaded_bytes.store(loaded_bytes, Ordering::Relaxed);
         let now = now_s();
@@ -107,7 +107,7 @@ impl Loading {
         self.keys_expired.store(expired, Ordering::Relaxed);
     }
 
-    /// Keys that the last load brought, and keys it left out because their time had come.
+    /// Keys that the last load added, and keys it left out because they had expired.
     #[must_use]
     pub fn last_keys(&self) -> (u64, u64) {
         (self.keys_loaded.load(Ordering::Relaxed), self.keys_expired.load(Ordering::Relaxed))

@@ -1,7 +1,7 @@
-//! What the server holds of its clients' memory, its configuration, its listening sockets and its jobs.
+//! State about the clients' memory, the configuration, the listening sockets and the jobs.
 //!
-//! Each struct keeps itself right, and knows no [`Server`](crate::server::Server). What is done with it stands in the rooms
-//! above: `configuration`, `jobs`, `net`.
+//! Each struct maintains its own invariants and does not know [`Server`](crate::server::Server). The code that uses them is
+//! in the rooms above: `configuration`, `jobs`, `net`.
 
 pub mod backup;
 pub mod client_memory;

@@ -1,4 +1,4 @@
-//! What is known about rewrites: the one that runs, and how the last one ended.
+//! The state of rewrites: the current one, and the result of the last one.
 
 use parking_lot::{Condvar, Mutex};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -51,7 +51,7 @@ impl Rewriting {
         self.begin(true)
     }
 
-    /// One that the caller does, who ends it with [`Rewriting::end`]; false while another one runs.
+    /// Begins a rewrite that the caller performs and ends with [`Rewriting::end`]; false while another one runs.
     pub(crate) fn start_here(&self) -> bool {
         self.begin(false)
     }

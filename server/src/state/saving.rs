@@ -1,4 +1,4 @@
-//! What is known about saves: the one that runs, the last one, and when the next is due.
+//! The state of saves: the current one, the last one, and when the next is due.
 
 use crate::observe::now_s;
 use parking_lot::{Condvar, Mutex};
@@ -35,9 +35,9 @@ struct State {
     last_ok: bool,
     last_took_s: Option<u64>,
     saves: u64,
-    /// Last sequence that the last save holds.
+    /// Last sequence that the last save contains.
     saved_seq: u64,
-    /// Changes up to here are not counted: a save that is wanted will hold them. 0 once that has failed.
+    /// Changes up to here are not counted: a requested save will contain them. 0 once that has failed.
     promised_seq: u64,
 }
 
@@ -57,7 +57,7 @@ pub struct Saving {
     stop_writes: AtomicBool,
     refuses_writes: AtomicBool,
     abort: AtomicBool,
-    /// Saves are to start until one holds this sequence; 0 for none.
+    /// Saves are started until one contains this sequence; 0 for none.
     wanted_from: AtomicU64,
     /// Keys written by the save that runs.
     pub(crate) keys_done: AtomicU64,
@@ -179,7 +179,7 @@ impl Saving {
         std::mem::take(&mut state.wanted)
     }
 
-    /// The save that runs has ended; with the last sequence it holds when it succeeded.
+    /// Ends the current save; with the last sequence it contains if it succeeded.
     pub(crate) fn end(&self, saved_seq: Option<u64>) {
         let mut state = self.state.lock();
         let Some(running) = state.running.take() else { return };
@@ -187,7 +187,7 @@ impl Saving {
             state.saved_seq = seq;
             state.last_save_s = now_s();
             state.saves += 1;
-            // Who has asked for a later one meanwhile still gets it.
+            // A later save requested meanwhile is still made.
             let is_held = |wanted| (wanted <= seq).then_some(0);
             let _ = self.wanted_from.fetch_update(Ordering::Relaxed, Ordering::Relaxed, is_held);
         }
@@ -219,7 +219,7 @@ impl Saving {
         was_running
     }
 
-    /// Asks for a save that holds `seq`. What it will hold does not count as a change any more, unless it fails.
+    /// Requests a save that contains `seq`. Changes that it will contain no longer count, unless it fails.
     pub fn want_from(&self, seq: u64) {
         self.state.lock().promised_seq = seq;
         self.wanted_from.fetch_max(seq, Ordering::Relaxed);
@@ -234,7 +234,7 @@ impl Saving {
             && self.start_in_background() == Start::Started
     }
 
-    /// Tells the save that runs to end.
+    /// Cancels the current save.
     pub(crate) fn call_off(&self) {
         self.abort.store(true, Ordering::Relaxed);
     }
@@ -248,7 +248,7 @@ impl Saving {
         self.state.lock().saved_seq = seq;
     }
 
-    /// Changes up to `last_seq` that no save holds, and none that FLUSHALL has asked for will.
+    /// Changes up to `last_seq` that neither a save nor one requested by FLUSHALL contains.
     #[must_use]
     pub fn changes(&self, last_seq: u64) -> u64 {
         let state = self.state.lock();

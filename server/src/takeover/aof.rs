@@ -29,7 +29,7 @@ pub(super) struct Replay<'s> {
     server: &'s Server,
     client: Client,
     executor: Executor,
-    /// Commands since a MULTI whose EXEC has not come yet.
+    /// Commands since a MULTI whose EXEC has not been read yet.
     transaction: Option<Vec<u8>>,
 }
 
@@ -39,12 +39,12 @@ impl<'s> Replay<'s> {
         Self { server, client: Client::default(), executor, transaction: None }
     }
 
-    /// Runs what is left of `input`. An end in the middle of a command or transaction is cut off when
-    /// `may_be_torn`, as `aof-load-truncated yes` says.
+    /// Runs the rest of `input`. An incomplete command or transaction at the end is cut off if `may_be_torn`, as with
+    /// `aof-load-truncated yes`.
     ///
     /// # Errors
-    /// The position and what is wrong there: bytes that are no command, a command that is unknown
-    /// here or fails, an end that must not be.
+    /// The position and the error: bytes that are no command, a command that is unknown here or fails, or an
+    /// incomplete end that is not allowed.
     pub(super) fn run(
         &mut self,
         input: &mut Input<'_>,

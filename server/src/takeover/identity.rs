@@ -1,4 +1,4 @@
-//! Who wrote a dump, and whether it is one that was seen before.
+//! Identifies which store wrote a dump, and whether the dump was seen before.
 //!
 //! The file `store-id` of the data directory:
 //!
@@ -111,7 +111,7 @@ impl StoreFile {
         self.seen == Some(identity) || self.imported == Some(identity)
     }
 
-    /// Remembers what an import read, and the dump beside it.
+    /// Records the file that an import read, and the dump beside it.
     pub(super) fn note(
         &mut self,
         imported: Option<Identity>,

@@ -1,14 +1,14 @@
-//! The journal of an import: what was put aside, so that an import that did not end can be undone.
+//! The journal of an import: it records what was set aside, so that an unfinished import can be undone.
 //!
 //! ```text
 //! import-journal:  moved <tab> FROM <tab> TO        one line for each rename
-//!                  created <tab> PATH               what the import makes
+//!                  created <tab> PATH               a file or directory that the import creates
 //! ```
 //!
-//! Paths are relative to the data directory, which may itself be moved; those on other devices are not.
+//! Paths are relative to the data directory, which may itself be moved; paths on other devices are absolute.
 //!
-//! It is written and synced before anything is renamed, and removed when the import is durable.
-//! Undoing removes what was created and renames back what was moved; doing it twice does no harm.
+//! The journal is written and synced before anything is renamed, and removed once the import is durable.
+//! Undoing removes what was created and renames back what was moved; it is idempotent.
 
 use crate::log;
 use sexton_engine::PLACE_PREFIX;
@@ -33,7 +33,7 @@ pub(super) fn real(path: &Path) -> PathBuf {
     fs::read_link(path).unwrap_or_else(|_| path.to_path_buf())
 }
 
-/// Removes a directory, and of a tree what lies in its places on other devices.
+/// Removes a directory, and for a tree also its places on other devices.
 fn remove_all(path: &Path) -> io::Result<()> {
     for name in DiskStorage.list(path).unwrap_or_default() {
         let place = path.join(&name);
@@ -60,10 +60,10 @@ fn sync_parents<'p>(paths: impl Iterator<Item = &'p PathBuf>) -> io::Result<()> 
 }
 
 impl Journal {
-    /// Renames those of `paths` that exist to `name/` in `dir`; those that are links to a directory on another
-    /// device, to `name-...` beside that, where an empty one takes its place. `created` is what the
-    /// import will make; what stands there now must be among `paths`, or may be lost. The links stay what they
-    /// are: where files lie is not the import's to change.
+    /// Renames those of `paths` that exist to `name/` in `dir`. Links to a directory on another device are kept: that
+    /// directory is renamed to `name-...` beside it, and replaced by an empty one, since the import does not change where files
+    /// are stored. `created` are the paths that the import will create; anything that exists there must be among `paths`,
+    /// or may be lost.
     ///
     /// # Errors
     /// A directory cannot be written.
@@ -164,7 +164,7 @@ impl Journal {
     /// The directory cannot be written; the journal stays for the next start.
     pub fn undo(self) -> io::Result<()> {
         let not_moved = |path: &&PathBuf| {
-            // The crash came before the rename: what stands there is the original.
+            // The crash happened before the rename: the existing file is the original.
             !self.moved.iter().any(|(from, to)| from == *path && !to.exists())
         };
         for path in self.created.iter().filter(not_moved) {
@@ -180,7 +180,7 @@ impl Journal {
         sync_parents(self.moved.iter().map(|(from, _)| from).chain(&self.created))?;
         DiskStorage.sync_dir(&self.dir)?;
         fs::remove_file(self.dir.join(NAME))?;
-        // Holds nothing any more, unless somebody put something there.
+        // Empty by now, unless someone has put a file there.
         let _ = fs::remove_dir(&self.aside);
         Ok(DiskStorage.sync_dir(&self.dir)?)
     }
@@ -262,7 +262,7 @@ mod tests {
         assert_eq!(fs::read(dir.0.join("aside/log/a")).unwrap(), b"original");
     }
 
-    /// The log and a place of the tree lie on another device; the process dies after each step.
+    /// The log and a place of the tree are on another device; the process dies after each step.
     #[test]
     fn what_lies_on_a_device_is_put_aside_there() {
         for step in 0..3 {
@@ -298,7 +298,7 @@ mod tests {
         assert_eq!(dir.begin().commit().unwrap(), [device.join("aside-log")]);
         assert_eq!(fs::read(device.join("aside-log/a")).unwrap(), b"original");
     }
-    /// A data directory whose log and whose tree, which is empty, lie on a device.
+    /// A data directory whose log and whose empty tree are on a device.
     fn on_device() -> (Dir, TempDir) {
         let (dir, device) = (Dir::new("journal-data"), TempDir::new("journal-device"));
         fs::rename(dir.0.join("log"), device.join("log")).unwrap();

@@ -1,15 +1,15 @@
-//! What lies in the data directory at the start, and taking over the data of a Redis server (N3).
+//! Inspects the data directory at the start, and imports the data of a Redis server (N3).
 //!
 //! | configuration | store | what happens |
 //! |---|---|---|
 //! | `appendonly no` | emptied | `dump.rdb` is loaded, as Redis does |
-//! | `appendonly yes` | empty | a Redis' log, or else its `dump.rdb`, is imported, once |
-//! | `appendonly yes` | has data | nothing; a newer `dump.rdb` of another server refuses the start |
-//! | `--import FILE` | any | the store is put aside, FILE imported; the manifest of a log stands for its files |
+//! | `appendonly yes` | empty | a Redis log, or else its `dump.rdb`, is imported, once |
+//! | `appendonly yes` | has data | nothing; a newer `dump.rdb` of another server makes the start fail |
+//! | `--import FILE` | any | the store is set aside, FILE imported; the manifest of a log represents its files |
 //!
-//! An import is all or nothing. What stands in the way is renamed into `imported-TIME/`, which keeps the
-//! originals (on a device, to `imported-TIME-...` beside it), and a journal says so; when the import has
-//! not ended by the next start, everything is put back first (see [`Journal`]).
+//! An import is all or nothing. Conflicting files are renamed into `imported-TIME/`, which keeps the
+//! originals (on a device, to `imported-TIME-...` beside it), and a journal records this. If the import has
+//! not finished by the next start, everything is restored first (see [`Journal`]).
 
 mod aof;
 mod identity;
@@ -34,8 +34,8 @@ use std::time::Instant;
 /// Where the engine keeps its tables.
 const TREE: &str = "tree";
 
-/// Puts back what an import of an earlier run has changed that did not end. To be called before files are
-/// carried to other devices: the journal says where they lie.
+/// Undoes the changes of an unfinished import of an earlier run. To be called before files are
+/// moved to other devices: the journal has their locations.
 ///
 /// # Errors
 /// The directory cannot be read or written.
@@ -46,7 +46,7 @@ pub fn undo_unfinished(options: &Options) -> Result<(), String> {
     Journal::undo_unfinished(dir).map_err(|error| format!("{}: {error}", dir.display()))
 }
 
-/// Whether this start has anything to load, as far as that can be told by looking at names.
+/// Whether this start has anything to load, as far as file names show.
 #[must_use]
 pub fn finds_data(options: &Options) -> bool {
     let is_there = |name: &Path| options.dir.join(name).exists();
@@ -59,8 +59,8 @@ pub fn finds_data(options: &Options) -> bool {
             && (of_a_log.into_iter().any(is_there) || sources::has_manifest(options))
 }
 
-/// Bytes of records in the log, which is not read yet: about, and what the tables have already may be among them. 0 when
-/// they cannot be told; whoever reads the log then says why.
+/// Approximate number of bytes of records in the log, which is not read yet; the tables may already contain part of them. 0 if
+/// unknown; reading the log then reports the reason.
 #[must_use]
 pub fn log_bytes(options: &Options) -> u64 {
     record_bytes(&DiskStorage, &sources::own_log(options)).unwrap_or_default()
@@ -85,7 +85,7 @@ fn keys_in(server: &Server) -> Result<u64, String> {
 }
 
 impl Takeover {
-    /// Looks at the data directory, and puts aside what is in the way of an import. To be called
+    /// Inspects the data directory, and sets aside files that conflict with an import. To be called
     /// before the store is opened.
     ///
     /// # Errors
@@ -176,7 +176,7 @@ impl Takeover {
         Ok(())
     }
 
-    /// A store with data: is there a dump that somebody may have put here to be loaded?
+    /// For a store with data: checks for a dump that the operator may have put here to be loaded.
     fn check_dump(&self, options: &Options) -> Result<(), String> {
         let path = self.dump.display();
         let Ok(seen) = identity::of_file(&self.dump) else { return Ok(()) };

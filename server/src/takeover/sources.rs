@@ -99,7 +99,7 @@ impl Source {
     }
 
     /// Loads all files; only the last may end in the middle of a command or a transaction,
-    /// and that only as `aof-load-truncated` says.
+    /// if `aof-load-truncated` allows it.
     pub(super) fn load(
         &self,
         server: &Server,
@@ -167,7 +167,7 @@ pub(super) fn has_foreign_writes(options: &Options) -> Result<bool, String> {
     aof_files::has_foreign_writes(&storage, &own_log(options)).map_err(|error| error.to_string())
 }
 
-/// Where the store's own log lies.
+/// The location of the store's own log.
 pub(super) fn own_log(options: &Options) -> LogLocation {
     LogLocation {
         dir: options.dir.join(&options.appenddirname),
@@ -178,16 +178,16 @@ pub(super) fn own_log(options: &Options) -> LogLocation {
 /// Longest line of a manifest, in bytes, as in Redis.
 const MANIFEST_LINE_BYTES_MAX: usize = 1023;
 
-/// Where a Redis before 7.0 kept the log whose files the manifest lists now: in one file beside the directory.
+/// The path at which a Redis before 7.0 kept the log whose files the manifest lists now: one file beside the directory.
 fn former_log(manifest: &Path) -> PathBuf {
     let name = manifest.file_stem().unwrap_or_default();
     let dir = manifest.parent().and_then(Path::parent).unwrap_or(Path::new(""));
     dir.join(name)
 }
 
-/// The files of a log in the order in which they are to be loaded. What is wrong with the manifest is said in
-/// Redis' words. `former`: where a Redis before 7.0 kept its one file. A manifest that lists nothing but this
-/// one, which is not in its directory yet, is that of an upgrade that was interrupted.
+/// The files of a log in loading order. Errors in the manifest are reported in Redis' words. `former`: the path at which a
+/// Redis before 7.0 kept its single file. A manifest that lists only this file, which is not in its directory yet,
+/// is that of an interrupted upgrade.
 fn read_manifest(path: &Path, former: &Path) -> Result<Vec<PathBuf>, String> {
     let text = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let names = names_in(&text)
@@ -254,7 +254,7 @@ fn names_in(manifest: &[u8]) -> Result<Vec<String>, (usize, &'static str)> {
                 last_seq = seq;
                 increments.push(name);
             }
-            // History: Redis deletes it when it comes to it.
+            // History: Redis deletes it when it reaches it.
             Some(b'h') => {}
             _ => return Err(failed("Unknown AOF file type")),
         }

@@ -1,4 +1,4 @@
-//! What a certificate says: names of a client, and until when it holds.
+//! Contents of a certificate: the names of a client, and the end of its validity.
 
 use sexton_config::choice::TlsUser;
 use x509_cert::Certificate;
@@ -10,8 +10,8 @@ use x509_cert::ext::pkix::name::GeneralName;
 const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
 const ALTERNATIVE_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.17");
 
-/// The names of users that the certificate may stand for, the first one first: its common name, or its URIs. Names are
-/// bytes: one with a zero byte in it is none.
+/// The user names that the certificate may represent, the first one first: its common name, or its URIs. Names are
+/// bytes; names with a zero byte are ignored.
 pub(super) fn user_names(der: &[u8], field: TlsUser) -> Vec<Vec<u8>> {
     let Ok(certificate) = Certificate::from_der(der) else { return Vec::new() };
     let certificate = certificate.tbs_certificate;
@@ -52,7 +52,7 @@ fn is_text(tag: Tag) -> bool {
     matches!(tag, Tag::Utf8String | Tag::PrintableString | Tag::Ia5String | Tag::TeletexString)
 }
 
-/// When it ends to hold, in seconds since the epoch; 0 when it cannot be told.
+/// When it expires, in seconds since the epoch; 0 if unknown.
 pub(super) fn not_after_s(der: &[u8]) -> u64 {
     Certificate::from_der(der).map_or(0, |certificate| {
         certificate.tbs_certificate.validity.not_after.to_unix_duration().as_secs()

@@ -1,4 +1,4 @@
-//! Protocols and ciphers by the names that OpenSSL has for them, which configurations use.
+//! Protocols and ciphers by their OpenSSL names, which configurations use.
 
 use rustls::crypto::ring::cipher_suite;
 use rustls::version::{TLS12, TLS13};
@@ -21,7 +21,7 @@ const OF_TLS13: &[(&str, SupportedCipherSuite)] = &[
     ("TLS_AES_128_GCM_SHA256", cipher_suite::TLS13_AES_128_GCM_SHA256),
 ];
 
-/// `tls-protocols`: 1.2 and 1.3 unless it says otherwise.
+/// `tls-protocols`: default 1.2 and 1.3.
 pub(super) fn protocols(text: &str) -> Result<Vec<&'static SupportedProtocolVersion>, String> {
     let mut versions = Vec::new();
     for word in text.split_ascii_whitespace() {
@@ -49,15 +49,15 @@ pub(super) fn protocols(text: &str) -> Result<Vec<&'static SupportedProtocolVers
     Ok(versions)
 }
 
-/// `tls-ciphers` (TLS 1.2) and `tls-ciphersuites` (TLS 1.3): all unless they say otherwise, in their order.
+/// `tls-ciphers` (TLS 1.2) and `tls-ciphersuites` (TLS 1.3): by default all, in the configured order.
 pub(super) fn suites(ciphers: &str, suites: &str) -> Result<Vec<SupportedCipherSuite>, String> {
     let mut chosen = choose("tls-ciphersuites", suites, OF_TLS13)?;
     chosen.extend(choose("tls-ciphers", ciphers, OF_TLS12)?);
     Ok(chosen)
 }
 
-/// The named ones. As with OpenSSL names that are not known are passed over while some are, DEFAULT, HIGH and ALL stand
-/// for all, and `!X` and `-X` take away those with X in their name.
+/// Selects the named ones. As with OpenSSL, unknown names are skipped if at least one is known; DEFAULT, HIGH and ALL select
+/// all; `!X` and `-X` remove those with X in their name.
 fn choose(
     directive: &str,
     text: &str,

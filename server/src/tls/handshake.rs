@@ -1,5 +1,5 @@
-//! Handshakes: on a thread of their own, so that neither clients that are served nor those that come without TLS wait
-//! for them; so many at once, and each for so long.
+//! TLS handshakes. They run on a dedicated thread, so that neither connected clients nor those without TLS wait for them.
+//! Their number and duration are limited.
 
 use super::certificate::user_names;
 use super::settings::TlsSettings;
@@ -16,10 +16,10 @@ use tokio::net::TcpStream;
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Handshakes at a time; who comes beyond them waits in the backlog.
+/// Maximum number of concurrent handshakes; further clients wait in the backlog.
 const HANDSHAKES_MAX: usize = 256;
 
-/// What a handshake may take.
+/// Time limit of a handshake.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 
 /// Time between two lines about handshakes that failed.
@@ -37,15 +37,15 @@ pub(crate) struct Gate {
 #[derive(Debug, Default)]
 struct Failures {
     logged: Option<Instant>,
-    /// Since then, and not told.
+    /// Number of failures since then that were not logged.
     untold: u64,
 }
 
-/// A client that has shown who it is, as far as it was asked.
+/// A client that has completed its handshake, including the certificate if one was requested.
 pub(crate) struct Arrived {
     pub(crate) socket: std::net::TcpStream,
     pub(crate) secured: Secured,
-    /// It goes on with an earlier session.
+    /// It resumes an earlier session.
     pub(crate) is_resumed: bool,
     /// The users that its certificate names, the first one first.
     pub(crate) user_names: Vec<Vec<u8>>,
@@ -68,7 +68,7 @@ impl Gate {
         })
     }
 
-    /// From now on handshakes go by these options; connections that there are stay. Without `tls-port` no file is read.
+    /// From now on handshakes use these options; existing connections are kept. Without `tls-port` no file is read.
     pub(crate) fn configure(&self, options: &TlsOptions) -> Result<(), String> {
         let settings = match options.port {
             0 => None,
@@ -78,12 +78,12 @@ impl Gate {
         Ok(())
     }
 
-    /// When the server's certificate ends to hold, in seconds since the epoch; 0 without one.
+    /// When the server's certificate expires, in seconds since the epoch; 0 without one.
     pub(crate) fn not_after_s(&self) -> u64 {
         self.settings.read().as_ref().map_or(0, |settings| settings.not_after_s)
     }
 
-    /// Handshakes that go on now.
+    /// The number of current handshakes.
     pub(crate) fn in_progress(&self) -> usize {
         HANDSHAKES_MAX - self.places.available_permits()
     }
@@ -157,7 +157,7 @@ async fn shake(
             Ok(0) => return Err("the client left during the handshake".to_owned()),
             Ok(_) => {
                 if let Err(error) = session.process_new_packets() {
-                    // It hears why, as far as its socket takes it; without TLS it would not understand, as in Redis.
+                    // The client receives the reason, as far as its socket accepts it; without TLS it would not understand, as in Redis.
                     if !is_no_tls(&error) {
                         let _ = session.write_tls(&mut Now(&socket));
                     }
@@ -176,7 +176,7 @@ fn is_no_tls(error: &rustls::Error) -> bool {
     matches!(error, rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType))
 }
 
-/// The error for who reads the log.
+/// The text of an error, for the log.
 fn why(error: &rustls::Error) -> String {
     match error {
         error if is_no_tls(error) => "what the client sends is not TLS".to_owned(),

@@ -1,4 +1,4 @@
-//! TLS: settings, handshakes on a thread of their own, and the stream that a worker serves afterwards.
+//! TLS: settings, handshakes on a dedicated thread, and the stream that a worker serves afterwards.
 
 mod certificate;
 mod ciphers;

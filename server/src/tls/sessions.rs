@@ -1,11 +1,11 @@
-//! Sessions that clients may resume: a bounded number, for a bounded time.
+//! Resumable TLS sessions: limited in number and time.
 
 use parking_lot::Mutex;
 use rustls::server::StoresServerSessions;
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-/// What `tls-session-cache-size 0` stands for.
+/// The cache size for `tls-session-cache-size 0`.
 const UNBOUNDED: usize = 1 << 20;
 
 /// Sessions by the ticket that the client has.
@@ -19,7 +19,7 @@ pub(super) struct Sessions {
 #[derive(Debug, Default)]
 struct State {
     sessions: HashMap<Vec<u8>, Vec<u8>>,
-    /// When each was stored, the oldest first; some are gone.
+    /// When each was stored, oldest first; some may already be removed.
     stored: VecDeque<(Instant, Vec<u8>)>,
 }
 

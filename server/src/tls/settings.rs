@@ -1,4 +1,4 @@
-//! The directives `tls-*` as what handshakes need.
+//! The `tls-*` directives in the form that handshakes need.
 
 use super::certificate::not_after_s;
 use super::ciphers::{protocols, suites};
@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Files of `tls-ca-cert-dir` that are looked at.
+/// Maximum number of files read from `tls-ca-cert-dir`.
 const CA_FILES_MAX: usize = 4096;
 
 const NO_CERTIFICATE: &str = "No tls-cert-file configured!";
@@ -29,7 +29,7 @@ pub(crate) struct TlsSettings {
     pub(super) config: Arc<ServerConfig>,
     /// What of a client's certificate names its user.
     pub(super) user: TlsUser,
-    /// When the server's certificate ends to hold, in seconds since the epoch.
+    /// When the server's certificate expires, in seconds since the epoch.
     pub(crate) not_after_s: u64,
 }
 
@@ -132,7 +132,7 @@ fn authorities(options: &TlsOptions) -> Result<RootCertStore, String> {
         })?;
         for entry in entries.take(CA_FILES_MAX).flatten() {
             let path = entry.path();
-            // Links by hash, keys and notes lie there, too.
+            // The directory also contains hash links, keys and notes.
             for certificate in certificates(&path).unwrap_or_default() {
                 if let Err(error) = roots.add(certificate) {
                     log::warning(&format!(

@@ -1,7 +1,7 @@
-//! A connected socket with TLS on it.
+//! A connected TLS socket.
 //!
-//! It is used like a plain one: what is told as written has left for the kernel. So nothing that was encrypted waits
-//! unseen behind the output that limits and closing look at.
+//! It is used like a plain socket: bytes reported as written have been handed to the kernel. So no encrypted bytes are
+//! pending outside the output that limits and closing look at.
 
 use rustls::ServerConnection;
 use std::cell::RefCell;
@@ -17,7 +17,7 @@ const READ_BYTES: usize = 64 << 10;
 /// Plain bytes that are encrypted before they are sent: four records.
 const WRITE_BYTES: usize = 64 << 10;
 
-/// What the state of a connection takes beside its buffers, about.
+/// Approximate size of a connection's state besides its buffers.
 const STATE_BYTES: usize = 12 << 10;
 
 thread_local! {
@@ -25,12 +25,12 @@ thread_local! {
     static SPARE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The state of TLS after a handshake, with what has been decrypted and nobody has read.
+/// The TLS state after a handshake, with decrypted but unread input.
 #[derive(Debug)]
 pub(crate) struct Secured(pub(super) Box<ServerConnection>);
 
 impl Secured {
-    /// Says something before nobody listens any more, as far as the socket takes it.
+    /// Sends a text before the connection is closed, as far as the socket accepts it.
     pub(crate) fn say(&mut self, socket: &mut impl Write, text: &[u8]) -> io::Result<()> {
         self.0.writer().write_all(text)?;
         self.0.send_close_notify();
@@ -48,11 +48,11 @@ pub(crate) struct TlsStream {
     session: Box<ServerConnection>,
     /// Encrypted input that there was no room for.
     input: Vec<u8>,
-    /// Plain bytes that are encrypted and not sent: the next write begins with the same ones.
+    /// Plain bytes that are encrypted and not yet sent: the next write begins with them.
     encrypted: usize,
 }
 
-/// A socket as the blocking kind of reader and writer that says `WouldBlock`.
+/// A socket with the interface of a blocking reader and writer that returns `WouldBlock`.
 pub(super) struct Now<'s>(pub(super) &'s TcpStream);
 
 impl Read for Now<'_> {
@@ -109,7 +109,7 @@ impl TlsStream {
             self.input = input;
         }
         if self.session.wants_write() {
-            // Answers of the protocol itself. What the socket does not take goes with the next reply.
+            // Replies of the TLS protocol itself. Bytes that the socket does not accept are sent with the next reply.
             let _ = self.send_encrypted();
         }
         read
@@ -168,7 +168,7 @@ impl TlsStream {
         Ok(false)
     }
 
-    /// Writes once; `Pending` means that the socket is full. The next write must begin with the same bytes then.
+    /// Writes once; `Pending` means that the socket is full. The next write must then begin with these bytes.
     pub(crate) fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
@@ -184,7 +184,7 @@ impl TlsStream {
         }
     }
 
-    /// The same, without asking to be woken.
+    /// Like [`Self::poll_write`], but does not register for a wake-up.
     pub(crate) fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         debug_assert!(bytes.len() >= self.encrypted, "what is encrypted is written first");
         loop {
@@ -213,7 +213,7 @@ impl TlsStream {
 impl Drop for TlsStream {
     fn drop(&mut self) {
         self.session.send_close_notify();
-        // The client may be gone, or not read.
+        // The client may have disconnected, or may not read.
         let _ = self.send_encrypted();
     }
 }

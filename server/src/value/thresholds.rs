@@ -23,7 +23,7 @@ pub struct Thresholds {
     pub stream_node_bytes: u64,
     /// `stream-node-max-entries`; 0 for no limit.
     pub stream_node_entries: u64,
-    /// `collection-inline-max`: a longer collection lies in pages.
+    /// `collection-inline-max`: a longer collection is stored in pages.
     pub inline_bytes: u64,
 }
 
@@ -60,7 +60,7 @@ pub struct SharedThresholds {
 }
 
 impl SharedThresholds {
-    /// Those that hold now.
+    /// The current thresholds.
     #[must_use]
     pub fn now(&self) -> Thresholds {
         Thresholds {
@@ -83,7 +83,7 @@ impl SharedThresholds {
         self.inline_bytes.load(Relaxed)
     }
 
-    /// From now on these hold.
+    /// Replaces the thresholds.
     pub fn set(&self, thresholds: Thresholds) {
         self.hash_entries.store(thresholds.hash_entries, Relaxed);
         self.hash_value_bytes.store(thresholds.hash_value_bytes, Relaxed);

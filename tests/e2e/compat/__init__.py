@@ -1,1 +1,1 @@
-"""Redis' own tests against the server, compared with a list of what is to be expected of each."""
+"""Redis' own tests against the server, compared with a list of expected results."""

@@ -1,6 +1,6 @@
-"""python3 -m compat [--quick] [--accept] [--server redis] [UNIT...]: Redis' own tests beside what is expected of them.
+"""python3 -m compat [--quick] [--accept] [--server redis] [UNIT...]: Redis' own tests, compared with their expected results.
 
-A unit in which a test is lost runs a second time: many tests measure time, and a busy machine is no news.
+A unit with a lost test runs a second time: many tests measure time, so a busy machine causes false failures.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from .suite import fetch, run_unit
 
 
 def lost_tests(expected, run):
-    """Tests that are to pass and did not: {test: what it saw}."""
+    """Tests that should have passed and did not: {test: its output}."""
     return {
         test: run.tests.get(test, "did not run")
         for test, (verdict, _) in expected.items()
@@ -25,7 +25,7 @@ def lost_tests(expected, run):
 
 
 def accept(expected, run, baseline):
-    """What the list should say from now on: `baseline` are the tests that redis-server passes."""
+    """Updates the list of expected results: `baseline` are the tests that redis-server passes."""
     rows = {}
     for test in baseline:
         seen = run.tests.get(test, "did not run")
@@ -45,10 +45,10 @@ def main():
     parser.add_argument("units", nargs="*", help="unit/multi or own:unit/multi; default all")
     parser.add_argument("--quick", action="store_true", help="only the units of continuous integration")
     parser.add_argument("--server", default="sexton", help="sexton, redis, or a path")
-    parser.add_argument("--accept", action="store_true", help="write what was seen to the list and to docs/compatibility.md")
-    parser.add_argument("--baseline", action="store_true", help="with --server redis: the list gets the tests that it passes")
-    parser.add_argument("--page", action="store_true", help="only write docs/compatibility.md anew")
-    parser.add_argument("--jobs", type=int, default=1, help="units that run beside each other; many wait more than they work")
+    parser.add_argument("--accept", action="store_true", help="write the results to the list and to docs/compatibility.md")
+    parser.add_argument("--baseline", action="store_true", help="with --server redis: add the tests that it passes to the list")
+    parser.add_argument("--page", action="store_true", help="only regenerate docs/compatibility.md")
+    parser.add_argument("--jobs", type=int, default=1, help="units that run in parallel; many are mostly idle")
     parser.add_argument("--log", help="append the suite's own output to this file")
     arguments = parser.parse_args()
     expected = Expected.read()
@@ -65,7 +65,7 @@ def main():
     units = [(mode, unit) for mode, unit, quick in UNITS if is_wanted(mode, unit, quick)]
 
     def play(key):
-        """Runs a unit: its run, what is lost, and how long it took."""
+        """Runs a unit; returns its run, the lost tests, and its duration."""
         (mode, unit), begun = key, time.monotonic()
         rows = expected.units.setdefault(key, {})
         # The reference is held against every row, ours against those that are to pass.

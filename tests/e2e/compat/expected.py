@@ -1,7 +1,7 @@
-"""What is expected of each test: the file `expected.tsv`, and what its words mean.
+"""The expected result of each test: the file `expected.tsv`, and the meaning of its words.
 
-A row is: mode, unit, verdict, test, remark. The rows are the tests that redis-server 7.0.15 itself passes in that mode. The verdict
-is `pass`, or one of the reasons below.
+A row is: mode, unit, verdict, test, remark. The rows are the tests that redis-server 7.0.15 itself passes in that mode. The
+verdict is `pass`, or one of the reasons below.
 """
 
 import re
@@ -119,7 +119,7 @@ COMMANDS = [
 
 
 def guess(seen):
-    """The reason that what a failed test saw points to, or None."""
+    """The reason suggested by the output of a failed test, or None."""
     found = re.search(r"(?:n (?:sub)?command|ERR Command) '([^']+)'", seen)
     if found:
         for reason, pattern in COMMANDS:

@@ -1,4 +1,4 @@
-"""Writes docs/compatibility.md from the list of what is expected."""
+"""Writes docs/compatibility.md from the list of expected results."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""Runs one file ("unit") of Redis' own tests, and says of every test in it what became of it."""
+"""Runs one file ("unit") of Redis' own tests, and reports the result of every test in it."""
 
 import os
 import re
@@ -53,7 +53,7 @@ PRELUDES = {"test.tcl": "prelude.tcl", "aofmanifest.tcl": "prelude_aof.tcl", "ut
 
 @dataclass
 class UnitRun:
-    """What one run of a unit showed."""
+    """The results of one run of a unit."""
 
     #: Test -> what it saw; None where it passed. A name that comes again has " #2" and so on behind it.
     tests: dict = field(default_factory=dict)
@@ -68,7 +68,7 @@ class UnitRun:
 
 
 def fetch():
-    """Unpacks the suite unless it is there; ends the program when that fails."""
+    """Unpacks the suite unless it exists; ends the program on failure."""
     if subprocess.run([HERE / "fetch.sh", SUITE]).returncode != 0:
         raise SystemExit("compat: no suite, nothing was tested")
     if not shutil.which("tclsh"):
@@ -76,7 +76,7 @@ def fetch():
 
 
 def view_of_suite(directory, server):
-    """A directory the suite may write to: its files by links, the prelude added, `server` as its redis-server."""
+    """A directory that the suite may write to: links to its files, the prelude added, `server` as its redis-server."""
     tests, sources = directory / "tests", directory / "src"
     for part in (tests / "tmp", tests / "support", sources):
         part.mkdir(parents=True)
@@ -94,7 +94,7 @@ def view_of_suite(directory, server):
 
 
 def run_once(view, unit, where, skipped, log_path):
-    """One run of the suite over the unit; its log. Nothing that it started outlives it."""
+    """Runs the suite once over the unit; returns its log. All processes that it started are ended."""
     (view / "skipped").write_text("".join(f"{name}\n" for name in skipped))
     line = [shutil.which("tclsh"), "tests/test_helper.tcl", *where, "--clients", "1", "--durable",
             "--single", unit, "--baseport", str(free_port() % 8000 + 20000), "--skipfile", view / "skipped",
@@ -118,7 +118,7 @@ def run_once(view, unit, where, skipped, log_path):
 
 
 def read_log(log, run):
-    """What the log of a run of the suite says, into `run`."""
+    """Parses the log of a run of the suite into `run`."""
     seen = {}
     # Each report begins with its kind; what a failed test saw stands on the lines behind it.
     reports = re.split(r"^\[(ok|err|ignore|skip|exception|testing|ready|\d+/\d+ done)\](?:: )?", log, flags=re.M)

@@ -1,1 +1,1 @@
-"""Differential test: the same random commands to two servers, replies compared byte by byte."""
+"""Differential test: random commands are sent to two servers, and the replies are compared byte by byte."""

@@ -1,8 +1,8 @@
 """python3 -m differential --commands 50000 [--server sexton] [--against redis] [--seed N]
 
-Sends the same random commands to two servers, one by one and pipelined, under RESP2 and RESP3,
-and compares the raw replies. A mismatch is shrunk to a short list of commands. The run is
-repeatable: the seed it prints gives the same commands.
+Sends random commands to two servers, one by one and pipelined, under RESP2 and RESP3,
+and compares the raw replies. A mismatch is reduced to a short list of commands. The run is
+repeatable: the printed seed reproduces the commands.
 """
 
 import argparse
@@ -35,8 +35,8 @@ def main():
     parser.add_argument("--server", default="sexton")
     parser.add_argument("--against", default="redis")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
-    parser.add_argument("--max-mismatches", type=int, default=15, help="stop after so many different ones")
-    parser.add_argument("--inline-max", type=int, default=40, help="bytes above which a collection lies in pages")
+    parser.add_argument("--max-mismatches", type=int, default=15, help="stop after this many distinct mismatches")
+    parser.add_argument("--inline-max", type=int, default=40, help="bytes above which a collection is stored in pages")
     parser.add_argument("--no-introspection", action="store_true", help="leave out COMMAND INFO and DOCS")
     args = parser.parse_args()
 

@@ -1,8 +1,8 @@
-"""Wanted differences, each with the id under which docs/differences.md explains it.
+"""Intended differences, each with the id under which docs/differences.md explains it.
 
 A row is (id, command, pattern of the reference's reply, pattern of our reply); patterns are regular
-expressions over the raw bytes. An id that the page does not name makes the run fail: a difference
-is either explained to users or it is a bug.
+expressions over the raw bytes. An id that is missing from the page makes the run fail: a difference
+is either documented or it is a bug.
 """
 
 import re

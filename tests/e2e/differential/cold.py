@@ -1,9 +1,9 @@
 """python3 -m differential.cold --batches 40 [--modes memory,spilled,tombstones] [--seed N]
 
-The differential test with everything cold: `maxmemory` is tiny, and the server under test is restarted before each
-batch, so that every key must come from a device. A batch is a pipeline of 50 random commands in one write, each third
-one inside MULTI, each tenth one of 1,500 commands; its replies, and afterwards all keys of all databases used, must be
-those of redis-server, which is not restarted. A reply that does not come is a failure, too. Modes: graves in memory,
+The differential test with cold keys: `maxmemory` is tiny, and the server under test is restarted before each
+batch, so that every key must be loaded from a device. A batch is a pipeline of 50 random commands in one write, each third
+one inside MULTI, each tenth one of 1,500 commands. Its replies, and afterwards all keys of all databases used, must match
+redis-server, which is not restarted. A missing reply is a failure, too. Modes: graves in memory,
 graves spilled to the device, tombstones, memtables in persistent memory.
 """
 
@@ -52,7 +52,7 @@ MODES = {
 
 
 class ColdGrammar(Grammar):
-    """More keys, and more of what looks at several keys, changes databases or asks about the whole server."""
+    """More keys, and more commands that read several keys, change databases or concern the whole server."""
 
     def key(self):
         return b"beside:%d" % self.rng.randrange(KEYS_BESIDE) if self.chance(30) else super().key()
@@ -77,7 +77,7 @@ class ColdGrammar(Grammar):
         return [Step([b"SORT", self.key(), *self.rng.choice([[], [], [b"ALPHA"], [b"STORE", self.key()], [b"nope"]])])]
 
     def batch(self, commands, in_multi):
-        """`commands` requests for one connection, which has just been made."""
+        """`commands` requests for one new connection."""
         self.conn, self.in_multi = 0, [False] * 3
         steps = [Step([b"HELLO", b"3"])] if self.resp3 else []
         steps[:] = [Step([b"SELECT", self.rng.choice([b"0", b"0", b"1", b"2"])])]
@@ -92,11 +92,11 @@ class ColdGrammar(Grammar):
 
 
 class Failure(Exception):
-    """What went wrong in a batch."""
+    """The failure of a batch."""
 
 
 def exchange(connection, requests):
-    """Replies as nodes; what is not answered comes as the exception."""
+    """Replies as nodes; the exception for requests without a reply."""
     replies = []
     try:
         connection.send_raw(b"".join(encode(request) for request in requests))
@@ -163,7 +163,7 @@ def same_state(ours, theirs):
 
 
 def fill(rng, ours, theirs):
-    """The same keys for both, with and without expiry, some of them deleted again."""
+    """Writes identical keys to both, with and without expiry, and deletes some of them again."""
     requests = []
     for database in (0, 1, 2):
         requests.append([b"SELECT", b"%d" % database])
@@ -233,11 +233,11 @@ def run_mode(mode, args, reference, names, dump):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--batches", type=int, default=40, help="of each mode")
+    parser.add_argument("--batches", type=int, default=40, help="batches per mode")
     parser.add_argument("--modes", default=",".join(MODES))
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
-    parser.add_argument("--max-failures", type=int, default=5, help="of each mode, after which it ends")
-    parser.add_argument("--verbose", action="store_true", help="all commands of a batch that failed")
+    parser.add_argument("--max-failures", type=int, default=5, help="stop a mode after this many failures")
+    parser.add_argument("--verbose", action="store_true", help="print all commands of a failed batch")
     args = parser.parse_args()
     print(f"differential.cold: seed {args.seed}", flush=True)
     failures = 0

@@ -1,4 +1,4 @@
-"""When are two replies equal? Byte for byte, unless the command's nature forbids it."""
+"""Equality of replies: byte for byte, unless the command's nature forbids it."""
 
 import contextlib
 import time
@@ -11,14 +11,14 @@ TOLERANCE_MS = 500
 
 
 class Skew:
-    """How far apart the two servers may have handled a request: as long as the longest pair of sendings took."""
+    """The maximum delay between the two servers' handling of a request: the longest pair of sends so far."""
 
     def __init__(self):
         self.most_ms = TOLERANCE_MS
 
     @contextlib.contextmanager
     def sending(self):
-        """Around the sending of the same requests to one server and then to the other."""
+        """Measures the sending of requests to one server and then to the other."""
         begun = time.monotonic()
         yield
         self.most_ms = max(self.most_ms, (time.monotonic() - begun) * 1000)

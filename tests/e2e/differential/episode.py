@@ -125,7 +125,7 @@ def run(steps, ours, theirs, used):
 
 
 def final_state(steps, ours, theirs):
-    """After the last step both must hold the same keys and values in every database used."""
+    """After the last step both must hold equal keys and values in every database used."""
     for connections in (ours, theirs):
         connections.run(0, [[b"RESET"]])
     for database in (0, 1, 2, 15):

@@ -1,8 +1,8 @@
 """Random commands: a weighted grammar with valid, edge-case and invalid arguments.
 
-Few keys, so that commands meet; times far away or already past, so that the two servers see the
-same world although they run a moment apart. A key that must really expire is set with a life of a
-few ms and followed by a `wait` step before anything can look at it.
+There are few keys, so that commands interact; times are far away or already past, so that the two servers
+agree although they run slightly apart. A key that must really expire is set with a lifetime of a
+few ms and followed by a `wait` step before any other command can read it.
 """
 
 import random
@@ -39,8 +39,8 @@ BAD_TIMES = [b"0", b"-1", b"abc", b"", b"1.5", b"9223372036854775807", b"-922337
 
 
 class Grammar:
-    """Generates the steps of one episode. `available` holds the commands the server under test
-    has; what it lacks is not generated. `dump` is a DUMP payload of the reference server."""
+    """Generates the steps of one episode. `available` are the commands of the server under test;
+    others are not generated. `dump` is a DUMP payload of the reference server."""
 
     def __init__(self, seed, resp3, available, dump=b""):
         self.rng = random.Random(seed)
@@ -65,7 +65,7 @@ class Grammar:
         return self.rng.choice(KEYS) if self.chance(30) else self.rng.choice(STRING_KEYS[:5])
 
     def key_of(self, family):
-        """A key of the family, or seldom any other."""
+        """A key of the family, or rarely any other."""
         return self.key() if self.chance(6) else self.rng.choice(FAMILY_KEYS[family])
 
     def keys(self, low=1, high=4):
@@ -266,7 +266,7 @@ class Grammar:
         return [Step(words)]
 
     def touch_all(self):
-        """Makes both servers drop expired keys, which Redis still counts until it meets them."""
+        """Makes both servers delete expired keys, which Redis counts until it accesses them."""
         return Step([b"EXISTS", *KEYS])
 
     def randomkey(self):
@@ -339,7 +339,7 @@ class Grammar:
         return [Step([b"OBJECT", sub, self.key()], SHAPE if sub in (b"IDLETIME", b"REFCOUNT") else EXACT)]
 
     def memory_usage(self):
-        """Redis measures a key whose time has passed as long as nothing has met it: EXISTS makes it go."""
+        """Redis measures an expired key until a command accesses it: EXISTS deletes it."""
         key = self.key()
         return [Step([b"EXISTS", key]), Step([b"MEMORY", b"USAGE", key], SHAPE)]
 
@@ -404,7 +404,7 @@ class Grammar:
     # ---- episodes --------------------------------------------------------------------------
 
     def mutate(self, step):
-        """Wrong number of arguments, now and then; random case of the name."""
+        """Occasionally a wrong number of arguments; random case of the name."""
         if step.kind != "cmd":
             return step
         name = step.args[0].upper()

@@ -6,7 +6,7 @@ FIELDS = [b"f0", b"f1", b"f2", b"f3", b"f4", b"f5", b"f6", b"17", b"", b"\x00\xf
 
 
 class Hashes:
-    """Makes the arguments. Redis has an order of fields only in small hashes: `small` looks at it."""
+    """Makes the arguments. Redis keeps the order of fields only in small hashes: `small` checks it."""
 
     def __init__(self, grammar):
         self.g = grammar
@@ -66,7 +66,7 @@ class Hashes:
         return [Step([b"HSCAN", self.key(), b"0", *words], kind="scan")]
 
     def small(self):
-        """One that is small for certain: its order shows."""
+        """A hash that is certainly small: its order is visible."""
         g = self.g
         key, few = b"small hash", FIELDS[:5]
         steps = [Step([b"DEL", key])]

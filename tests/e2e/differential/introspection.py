@@ -1,8 +1,8 @@
 """COMMAND INFO and COMMAND DOCS of every command and subcommand both servers have.
 
-Clients and redis-cli build help, completion and cluster routing from these; they are compared
-without regard to the order inside sets and maps. What only one server has is named and not
-compared: it is a command not built yet, or one that Redis 7.0 does not have.
+Clients and redis-cli build help, completion and cluster routing from these replies. They are compared
+without regard to the order inside sets and maps. Commands that only one server has are named but not
+compared: they are not built yet, or Redis 7.0 does not have them.
 """
 
 FIELDS = ["name", "arity", "flags", "first", "last", "step", "acl", "tips", "key-specs"]
@@ -20,7 +20,7 @@ def info_rows(connection, name):
 
 
 def docs_rows(connection, name):
-    """COMMAND DOCS alike: {full name: {field: canonical value}}."""
+    """COMMAND DOCS of a command and its subcommands: {full name: {field: canonical value}}."""
     reply = connection.node("COMMAND", "DOCS", name)
     if not reply.items:
         return {name: None}
@@ -52,7 +52,7 @@ NEWER = {"zrank": {"arity", "history", "arguments", "complexity"}, "zrevrank": {
 
 
 def compare_command_table(subject, reference, commands):
-    """Prints what differs; returns the number of commands and subcommands with a difference."""
+    """Prints the differences; returns the number of commands and subcommands with a difference."""
     ours, theirs = subject.connect(), reference.connect()
     wrong, compared, only_theirs, only_ours = {}, 0, set(), set()
     for name in (c for c in commands if "|" not in c):

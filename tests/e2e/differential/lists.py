@@ -71,7 +71,7 @@ class Lists:
         return [Step(self.several(b"LMPOP"))]
 
     def blocking(self):
-        """Both servers wait a moment where nothing is there."""
+        """Both servers wait a moment if there is nothing to pop."""
         g = self.g
         timeout = g.rng.choice(TIMEOUTS[:2] if g.chance(80) else TIMEOUTS)
         kind = g.rng.choice(["BLPOP", "BRPOP", "BLMOVE", "BRPOPLPUSH", "BLMPOP"])

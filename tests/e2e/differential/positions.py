@@ -9,7 +9,7 @@ DISTANCES = [b"0", b"1", b"100", b"5000", b"20000", b"1e9", b"0.5", b"-1", b"inf
 
 
 class Positions:
-    """Makes the arguments. Few places, near each other and far; rarely ones with equal distances."""
+    """Makes the arguments. Few places, some close together and some far apart; rarely with equal distances."""
 
     def __init__(self, grammar):
         self.g = grammar

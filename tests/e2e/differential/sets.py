@@ -7,7 +7,7 @@ WORDS = [b"a", b"b", b"c", b"d", b"", b"\x00\xff", b"01", b"-0", b"long" * 30]
 
 
 class Sets:
-    """Makes the arguments. The order of members is nobody's promise."""
+    """Makes the arguments. The order of members is unspecified."""
 
     def __init__(self, grammar):
         self.g = grammar
@@ -45,7 +45,7 @@ class Sets:
         return [Step(words, LENGTH if len(words) > 2 else SHAPE)]
 
     def spop(self):
-        """What goes is random, unless it is all or nothing."""
+        """The removed members are random, unless it is all or none."""
         g, key = self.g, self.key()
         roll = g.rng.random()
         if roll < 0.4:

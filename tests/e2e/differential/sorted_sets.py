@@ -26,7 +26,7 @@ class SortedSets:
         return self.g.key_of("sorted set")
 
     def keys(self):
-        """Sets take part in some commands, too."""
+        """Some commands accept plain sets, too."""
         g = self.g
         return [g.key_of("set") if g.chance(25) else self.key() for _ in range(g.rng.choice([1, 2, 2, 3]))]
 
@@ -159,7 +159,7 @@ class SortedSets:
         return words
 
     def blocking(self):
-        """Both servers wait a moment where nothing is there."""
+        """Both servers wait a moment if there is nothing to pop."""
         g = self.g
         timeout = g.rng.choice(TIMEOUTS[:2] if g.chance(80) else TIMEOUTS)
         if g.chance(33):
@@ -213,7 +213,7 @@ class SortedSets:
         return [Step([b"ZSCAN", self.key(), b"0", *words], kind="scan")]
 
     def three_scores(self):
-        """The order in which three scores are added shows in the last digit."""
+        """The order in which three scores are added affects the last digit."""
         g, keys = self.g, [b"sum of %d" % number for number in range(3)]
         steps = [Step([b"DEL", *keys])]
         for key in keys:

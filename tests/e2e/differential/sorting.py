@@ -1,4 +1,4 @@
-"""Random SORT and SORT_RO. The source is made anew, so that only its order decides what comes."""
+"""Random SORT and SORT_RO. The source is created anew, so that only its order determines the result."""
 
 from .step import UNORDERED, Step
 

@@ -1,1 +1,1 @@
-"""Every command in every state it can meet, beside redis-server."""
+"""Every command in every state it can meet, compared with redis-server."""

@@ -1,9 +1,9 @@
 """python3 -m matrix [--cells N] [--seed N] [--server PATH] [--cell ID]: every command in every state it can meet.
 
-Cells are made from the server's own command table: each request (valid and invalid ones of every command), in each
-state of its keys, in each context, under each mode of the server. Replies and data afterwards are compared with a
-redis-server's wherever it has the state; everywhere no answer may fail to come, nothing may panic, writes must be
-taken afterwards, and a restart after kill -9 must find the same data. Without --cells all of it is run.
+Cells are generated from the server's own command table: each request (valid and invalid ones of every command), in each
+state of its keys, in each context, under each mode of the server. Replies and the resulting data are compared with
+redis-server's wherever it supports the state. In all cells no reply may be missing, nothing may panic, writes must be
+accepted afterwards, and a restart after kill -9 must find identical data. Without --cells all cells are run.
 """
 
 import argparse
@@ -52,7 +52,7 @@ def all_cells(table):
 
 
 def lives(cells, pair):
-    """Cells by mode, condition and family of states, cut to what one life takes."""
+    """Cells by mode, condition and family of states, divided into parts that fit into one life."""
     groups = {}
     for cell in cells:
         groups.setdefault((cell.mode, cell.condition, states.STATES[cell.state].family), []).append(cell)
@@ -65,7 +65,7 @@ def lives(cells, pair):
 
 
 def run_share(args, share, of, queue):
-    """One process: its share of the lives on servers of its own."""
+    """One process: runs its share of the lives on servers of its own."""
     pair = Pair(args.server)
     try:
         table = read_table(pair)
@@ -117,13 +117,13 @@ def choose(args, table):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--server", default="sexton")
-    parser.add_argument("--cells", type=int, help="so many, chosen by the seed; all of them without")
+    parser.add_argument("--cells", type=int, help="number of cells, chosen by the seed; default: all")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
-    parser.add_argument("--cell", action="append", help="this cell alone; may be given several times")
-    parser.add_argument("--only", action="append", help="cells whose name has this part")
-    parser.add_argument("--without", action="append", help="no cells whose name has this part")
+    parser.add_argument("--cell", action="append", help="only this cell; may be given several times")
+    parser.add_argument("--only", action="append", help="only cells whose name contains this")
+    parser.add_argument("--without", action="append", help="no cells whose name contains this")
     parser.add_argument("--jobs", type=int, default=2, help="processes, each with servers of its own")
-    parser.add_argument("--list", action="store_true", help="the names of the cells, nothing else")
+    parser.add_argument("--list", action="store_true", help="only print the names of the cells")
     args = parser.parse_args()
     if args.list:
         pair = Pair(args.server)

@@ -1,4 +1,4 @@
-"""A cell: one request in one state of its keys, in one context, under one protocol; its words and its name."""
+"""A cell: one request in one state of its keys, in one context, under one protocol; its requests and its name."""
 
 from . import contexts, hints, states
 from .contexts import Send
@@ -54,14 +54,14 @@ class Cell:
         return [self.word(word) for word in words]
 
     def script(self):
-        """The actions of the cell: what its state needs at the last moment, then its context."""
+        """The actions of the cell: the last preparations for its state, then its context."""
         script = states.STATES[self.state].prelude(self) + contexts.CONTEXTS[self.context](self)
         if self.case.command == "CONFIG|SET":
             script += [contexts.Answered("a"), *self.restore_settings()]
         return script
 
     def restore_settings(self):
-        """What undoes a CONFIG SET of the cell: the settings of its life."""
+        """Undoes a CONFIG SET of the cell: restores the settings of its life."""
         return [Send("b", [([b"CONFIG", b"SET", name, value], hints.IGNORED) for name, value in settings.items()], side)
                 for side, settings in (("ours", self.settings), ("theirs", self.settings | hints.UNBOUND))]
 
@@ -79,7 +79,7 @@ class Cell:
 
 
 def quoted(word):
-    """As redis-cli reads it."""
+    """Quotes a word for redis-cli."""
     if word and all(33 <= byte < 127 and byte not in b"\"'\\" for byte in word):
         return word.decode()
     return '"' + "".join(chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\x{b:02x}" for b in word) + '"'

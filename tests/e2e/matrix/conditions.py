@@ -1,7 +1,7 @@
-"""What else the server is going through while a cell is played.
+"""Conditions of the server while a cell is played.
 
-A condition has settings, an `enter` and a `leave` for a whole life, and `before` each cell. Where the reference can
-be in it, too, replies and data are compared; in the others there is still an answer, no panic and the same data
+A condition has settings, an `enter` and a `leave` for a whole life, and `before` each cell. If the reference can
+be in it too, replies and data are compared. In the others there must still be a reply, no panic, and identical data
 after kill -9.
 """
 
@@ -31,7 +31,7 @@ def wait_until(what, holds):
 
 
 class Condition:
-    """Nothing special: the base of the others."""
+    """No special condition: the base class of the others."""
 
     compared, restart_compared, takes_writes = True, True, True
     #: States of keys that are tried in it; None for all.
@@ -41,13 +41,13 @@ class Condition:
     prefix = ()
 
     def enter(self, pair):
-        """Brings the server, and where it can the reference, into the condition."""
+        """Brings the server, and if possible the reference, into the condition."""
 
     def before(self, pair, control, number):
-        """Keeps it there, before each cell."""
+        """Maintains the condition, before each cell."""
 
     def leave(self, pair):
-        """Ends it: writes must be taken again."""
+        """Ends the condition: writes must be accepted again."""
 
 
 class Normal(Condition):
@@ -55,7 +55,7 @@ class Normal(Condition):
 
 
 class Saving(Condition):
-    """A background save that takes long, on a device that is slow."""
+    """A long background save, on a slow device."""
 
     slow_dumps = True
 
@@ -69,7 +69,7 @@ class Rewriting(Condition):
 
 
 class Loading(Condition):
-    """DEBUG RELOAD runs on a connection of its own, which does not wait for it."""
+    """DEBUG RELOAD runs on a separate connection, which does not wait for it."""
 
     compared, takes_writes = False, False
 
@@ -123,7 +123,7 @@ class SaveFailed(Condition):
 
 
 class LogFailed(Condition):
-    """The log cannot be written: no file may grow any more."""
+    """The log cannot be written: files may not grow."""
 
     compared, takes_writes = False, False
     prefix = ("sh", "-c", "trap '' XFSZ; exec \"$@\"", "sh")

@@ -1,4 +1,4 @@
-"""What a command is surrounded by: each context turns a cell into a script for a few connections.
+"""Contexts of a command: each context turns a cell into a script for a few connections.
 
 A script is a list of actions. Connection `a` is the cell's, `b` a neighbour's. `End` is added by the player.
 """
@@ -17,7 +17,7 @@ class Send:
 
 
 class Answered:
-    """Waits until connection has had an answer to all that it sent, or a moment when it gets none."""
+    """Waits until the connection has received replies to everything it sent, or for a moment if none arrive."""
 
     __slots__ = ("connection", "side")
 
@@ -26,7 +26,7 @@ class Answered:
 
 
 class Leave:
-    """The connection's client goes away without reading; it must have left the server soon."""
+    """The connection's client disconnects without reading; the server must notice soon."""
 
     __slots__ = ("connection",)
 
@@ -83,14 +83,14 @@ def watch(cell):
 
 
 def watched(cell):
-    """The command of another client between WATCH and EXEC: does the transaction go through?"""
+    """The command runs on another client between WATCH and EXEC: tests whether the transaction is executed."""
     return [Send("a", [plain(b"WATCH", K0, K1, N0)]), Answered("a"),
             Send("b", [command(cell)]), Answered("b"),
             Send("a", [plain(b"MULTI"), plain(b"GET", K0), plain(b"EXEC")])]
 
 
 def snapshot(cell):
-    """In a session that reads the past: the reference answers before others have changed the keys."""
+    """In a snapshot session: the reference answers before other clients have changed the keys."""
     change = [plain(b"DEL", K0), plain(b"SET", K1, b"changed"), plain(b"SET", N0, b"new")]
     if not cell.reads_keys():
         return [Send("a", [plain_loose(b"SEXTON.SNAPSHOT", b"OPEN"), (cell.case.words, hints.LOOSE)], "ours"), Answered("a", "ours"),
@@ -124,7 +124,7 @@ def subscribed(cell):
 
 
 def reply_off_subscribed(cell):
-    """Pushes are no replies: they come under CLIENT REPLY OFF, too."""
+    """Pushes are not replies: they are sent under CLIENT REPLY OFF, too."""
     return [Send("a", [plain(b"SUBSCRIBE", hints.Channel())]), Answered("a"),
             Send("a", [plain(b"CLIENT", b"REPLY", b"OFF"), plain(b"PUBLISH", hints.Channel(), b"own"), command(cell),
                        plain(b"CLIENT", b"REPLY", b"ON")]), Answered("a"),

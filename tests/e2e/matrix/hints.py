@@ -1,6 +1,6 @@
-"""What the command table cannot say: arguments that do something, and which replies may differ.
+"""Hints that the command table cannot give: effective arguments, and replies that may differ.
 
-None of it is needed for a command to be in the matrix: an argument without a hint gets a word of its type.
+No hint is required for a command to be in the matrix: an argument without a hint gets a word of its type.
 """
 
 #: Keys of one cell that are brought into its state.
@@ -39,7 +39,7 @@ class Extra:
 
 
 class Absent(Placeholder):
-    """A key that was never there."""
+    """A key that never existed."""
 
 
 class Database(Placeholder):
@@ -47,7 +47,7 @@ class Database(Placeholder):
 
 
 class OtherDatabase(Placeholder):
-    """The one with which the cell's database is exchanged."""
+    """The database with which the cell's database is exchanged."""
 
 
 class Pattern(Placeholder):
@@ -59,7 +59,7 @@ class Channel(Placeholder):
 
 
 class Dump(Placeholder):
-    """What DUMP says of a string."""
+    """The DUMP payload of a string."""
 
 
 class Directory(Placeholder):
@@ -240,7 +240,7 @@ DRAWS = {"SPOP"}
 
 
 def first_value(case, number, key, value):
-    """The request that gives a key of a cell its value: the last key is a string in every cell."""
+    """The request that gives a key of a cell its initial value: the last key is a string in every cell."""
     make = COLLECTIONS.get(case.group)
     return make(key, value) if make and number + 1 < KEYS else [b"SET", key, value]
 
@@ -289,12 +289,12 @@ def values(command, name, kind):
 
 
 def requests(command):
-    """All valid requests of a command whose specification says too little, or None."""
+    """All valid requests of a command whose specification is insufficient, or None."""
     return REQUESTS.get(command)
 
 
 def is_left_out(command, words):
-    """What no server outlives, or what only waits."""
+    """Requests that no server survives, or that only wait."""
     if command == "SHUTDOWN":
         return b"ABORT" not in words and b"extra" not in words
     if command in ("SYNC", "PSYNC"):
@@ -309,12 +309,12 @@ EMPTIES_DATABASE = {"FLUSHDB"}
 
 
 def may_wait(case):
-    """Whether the request waits for ever where nobody wakes it."""
+    """Whether the request blocks for ever unless another client wakes it."""
     return case.command in ("WAIT", "WAITAOF") and case.valid and case.words[-1] == b"0"
 
 
 def walks(case):
-    """Whether the request meets keys without naming them: it is tried in every state of them, too."""
+    """Whether the request accesses keys without naming them: it is then tried in every state of the keys, too."""
     return case.valid and case.command in ("KEYS", "SCAN", "DBSIZE", "RANDOMKEY", "FLUSHDB", "SWAPDB", "FLUSHALL", "DEBUG", "INFO")
 
 

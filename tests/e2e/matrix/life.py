@@ -1,7 +1,7 @@
 """A life of the server: many cells of one family of states, under one set of settings.
 
-Keys are written to both servers, brought into their state, the cells are played one after the other, the data is
-compared, and the server is killed and started again: what it holds then is what it held before.
+Keys are written to both servers and brought into their state, the cells are played one after the other, the data is
+compared, and the server is killed and restarted: its data must not have changed.
 """
 
 import time
@@ -47,7 +47,7 @@ BREAKS_MAX, COMMANDS_MAX = 2, 4
 
 
 class Failure:
-    """A cell that did not end as it should."""
+    """A failed cell."""
 
     def __init__(self, cell, kind, what):
         self.cell, self.kind, self.what = cell, kind, what
@@ -57,7 +57,7 @@ class Failure:
 
 
 def pipelined(connection, requests):
-    """All replies, without more than a few hundred requests under way."""
+    """Returns all replies, with at most a few hundred requests in flight."""
     nodes = []
     for at in range(0, len(requests), PIPELINE):
         part = requests[at : at + PIPELINE]
@@ -78,7 +78,7 @@ class Life:
         self.failures, self.skipped, self.slow, self.unproven = [], 0, [], False
 
     def place(self):
-        """Numbers and databases; cells that empty more than their own keys come last."""
+        """Assigns numbers and databases; cells that empty more than their own keys are last."""
         self.cells.sort(key=lambda cell: (cell.empties_all(), cell.empties_database(), cell.name()))
         own = FIRST_OF_ITS_OWN
         for number, cell in enumerate(self.cells):
@@ -124,7 +124,7 @@ class Life:
         return requests
 
     def setup(self):
-        """Both servers empty, then the keys, then their state."""
+        """Empties both servers, writes the keys, and brings them into their state."""
         self.pair.begin(self.mode, self.condition, self.family)
         ours, theirs = self.pair.ours.connect(), self.pair.theirs.connect()
         theirs.cmd("FLUSHALL")
@@ -165,13 +165,13 @@ class Life:
         self.surroundings.enter(self.pair)
 
     def evict(self, ours, deletes):
-        """Without a log a restart leaves nothing: other keys drive the cells' keys out of memory instead."""
+        """Without a log a restart loses all data: other keys evict the cells' keys from memory instead."""
         for requests in ([], deletes):
             self.must(pipelined(ours, [*requests, [b"SELECT", b"%d" % FILLER_DATABASE]]))
             self.must(pipelined(ours, [[b"SET", b"filler%d" % n, incompressible(b"%d" % n, 1000)] for n in range(EVICTING_KEYS)]))
 
     def spill_graves(self, ours, deletes):
-        """Deletes the cells' keys and so many others that graves have to leave memory."""
+        """Deletes the cells' keys and enough others that graves have to leave memory."""
         filler = [b"filler%d" % n for n in range(FILLER_DELETES)]
         requests = [[b"SELECT", b"%d" % FILLER_DATABASE], [b"MSET", *(word for key in filler for word in (key, b"x"))]]
         self.must(pipelined(ours, requests))
@@ -201,7 +201,7 @@ class Life:
     # ---- playing ---------------------------------------------------------------------------
 
     def run(self):
-        """Plays all cells. A hang or a death ends a life; the rest goes on in another."""
+        """Plays all cells. A hang or a death ends a life; the remaining cells are played in another."""
         rest = self.cells
         while rest:
             self.cells = rest
@@ -211,7 +211,7 @@ class Life:
         return self.failures
 
     def play_until_broken(self):
-        """The cells that are left when the server cannot go on."""
+        """Returns the remaining cells when the server cannot continue."""
         ours, theirs = Side(self.pair.ours, "ours"), Side(self.pair.theirs, "theirs")
         player = Player(ours, theirs, self.pair.reference_commands)
         log_at = self.pair.log_size()
@@ -246,7 +246,7 @@ class Life:
         return []
 
     def align(self, player, cell):
-        """A database that was exchanged on one side only would make every later cell differ: told once, and mended."""
+        """A database exchanged on one side only would make every later cell differ: reported once, and repaired."""
         first, second = (b"%d" % db for db in cell.databases)
         both = []
         for side in (player.ours, player.theirs):
@@ -265,7 +265,7 @@ class Life:
         return breaks[(cell.context, cell.case.command)] >= BREAKS_MAX or len(commands) >= COMMANDS_MAX
 
     def fail(self, cell, kind, what):
-        """One failure a cell: a hang or a panic says more than the reply that was missed."""
+        """One failure per cell: a hang or a panic is more informative than the missing reply."""
         before = next((failure for failure in self.failures if failure.cell is cell), None)
         if before is None:
             self.failures.append(Failure(cell, kind, what))
@@ -275,7 +275,7 @@ class Life:
             before.what += f"; then {kind}: {what}"
 
     def play_one(self, player, cell):
-        """Whether the server is broken."""
+        """Plays one cell; returns whether the server is broken."""
         try:
             wrong = player.play(cell)
             for sentence in wrong[:1]:
@@ -302,7 +302,7 @@ class Life:
         return False
 
     def ask_health(self, player, cell):
-        """Another client is answered, and its write is taken."""
+        """Another client is answered, and its write is accepted."""
         for side in (player.theirs, player.ours):
             if cell.case.command == "CLIENT|KILL" and side.control:
                 side.control.close()
@@ -319,7 +319,7 @@ class Life:
     # ---- the data --------------------------------------------------------------------------
 
     def data(self, server, cells):
-        """What a server holds of the cells: replies of MGET, DEBUG DIGEST-VALUE and PEXPIRETIME, by cell."""
+        """A server's data for the cells: replies of MGET, DEBUG DIGEST-VALUE and PEXPIRETIME, by cell."""
         requests = []
         for cell in cells:
             keys = cell.keys()
@@ -342,7 +342,7 @@ class Life:
         return None
 
     def finish(self, cells):
-        """Data beside the reference's, then kill -9 and the same data again; nobody is left, nobody is stuck."""
+        """Compares the data with the reference's, then after kill -9; no client may be left or stuck."""
         last = cells[-1]
         try:
             self.surroundings.leave(self.pair)

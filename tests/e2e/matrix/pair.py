@@ -1,4 +1,4 @@
-"""The server under test beside a redis-server that stays."""
+"""The server under test, and a redis-server that keeps running."""
 
 import itertools
 import re
@@ -20,7 +20,7 @@ EXCERPT = 16
 
 
 class Pair:
-    """`begin` gives a fresh server with the settings of a life; the reference is emptied, not restarted."""
+    """`begin` starts a fresh server with the settings of a life; the reference is emptied, not restarted."""
 
     def __init__(self, kind):
         self.kind = kind
@@ -94,7 +94,7 @@ class Pair:
                            prefix=CONDITIONS[condition].prefix).start()
 
     def quicken_devices(self):
-        """The next start need not wait for a device that was slow to keep a state."""
+        """Lets the next start skip the delays of a device that was slowed down to keep a state."""
         profiles = self.base / "profiles.conf"
         if profiles.exists():
             profiles.write_text(SLOW.replace("write-mb-s 0.02", "write-mb-s 1000"))
@@ -106,7 +106,7 @@ class Pair:
             return 0
 
     def panic_since(self, offset):
-        """What a panic behind this place of the log says, and where in our own code it was, or None."""
+        """The message of a panic after this position of the log, and its location in our own code, or None."""
         if self.log_size() <= offset:
             return None
         with open(self.ours.log_path, "rb") as log:

@@ -1,4 +1,4 @@
-"""Plays a cell's script on both servers and says what is wrong with what it sees."""
+"""Plays a cell's script on both servers and reports the failures."""
 
 import time
 
@@ -19,11 +19,11 @@ CLOSED = "closed"
 
 
 class Hang(Exception):
-    """No answer within the second look."""
+    """No reply within the second waiting period."""
 
 
 class Wire:
-    """A connection that counts what it has sent and heard."""
+    """A connection that counts its requests and replies."""
 
     def __init__(self, port):
         self.connection = Connection(port, timeout_s=SECOND_LOOK_S)
@@ -39,7 +39,7 @@ class Wire:
             self.closed = True
 
     def hear(self, limit_s):
-        """One more reply; None when none comes in time or the connection is closed."""
+        """Reads one more reply; None if none arrives in time or the connection is closed."""
         if self.closed:
             return None
         self.connection.sock.settimeout(limit_s)
@@ -54,14 +54,14 @@ class Wire:
         return node
 
     def hear_all(self, limit_s):
-        """As many replies as requests were sent; False when they do not come."""
+        """Reads as many replies as requests were sent; False if they do not arrive."""
         while len(self.heard) < self.sent:
             if self.hear(limit_s) is None:
                 return self.closed
         return True
 
     def hear_token(self, limit_s):
-        """Everything up to the token; False when it does not come."""
+        """Reads everything up to the token; False if it does not arrive."""
         while True:
             node = self.hear(limit_s)
             if node is None:
@@ -103,7 +103,7 @@ class Side:
             self.wires.pop(name).connection.close()
 
     def wait_until_gone(self):
-        """Until the server knows no client but the connections that are open: PUBSUB CHANNELS would tell of others."""
+        """Waits until the server has no clients except the open connections: others would show up in PUBSUB CHANNELS."""
         control, begun = self.controller(), time.monotonic()
         while len(control.cmd("CLIENT", "LIST").splitlines()) > len(self.wires) + 1:
             if time.monotonic() - begun > FIRST_LOOK_S:
@@ -137,7 +137,7 @@ class Player:
         return [side for side in (self.theirs, self.ours) if only is None or side.name == only]
 
     def play(self, cell):
-        """What is wrong, as a list of sentences."""
+        """Returns the failures, as a list of sentences."""
         self.slow_s = 0.0
         self.cell = cell
         names = {"a", "b"}
@@ -169,7 +169,7 @@ class Player:
         self.slow_s = max(self.slow_s, time.monotonic() - begun)
 
     def answered(self, action):
-        """Their silence is no fault of ours; a request that asks for silence may get it."""
+        """A missing reply of the reference is not our fault; a request that asks for silence may get it."""
         silent = self.cell.case.command == "CLIENT|REPLY" and action.side == "ours"
         for side in self.sides(action.side):
             wire = side.wire(action.connection)
@@ -184,8 +184,8 @@ class Player:
                 self.waited(begun)
 
     def is_heard(self, side, wire):
-        """Whether all replies come. On a busy machine a moment without one may only mean that it was nobody's turn: what
-        another connection asks afterwards is answered behind it."""
+        """Whether all replies arrive. On a busy machine a moment without a reply may only mean a lack of CPU time: a later
+        request on another connection is answered after it."""
         if wire.hear_all(NOTHING_S):
             return True
         if self.cell.case.tag == hints.STREAM:
@@ -209,7 +209,7 @@ class Player:
         return []
 
     def end(self, names):
-        """RESET and a token on each connection; compares what came before it."""
+        """Sends RESET and a token on each connection; compares the replies before it."""
         closing = [[b"RESET"], [b"ECHO", TOKEN]]
         for side in (self.theirs, self.ours):
             for name in names & side.wires.keys():
@@ -237,7 +237,7 @@ class Player:
         return wrong
 
     def is_compared(self, cell):
-        """Whether the reference has the command and can be where the cell is."""
+        """Whether the reference has the command and supports the cell's context."""
         known = cell.case.command.lower() in self.reference_commands
         reads = cell.context != "snapshot" or cell.reads_keys()
         return known and reads and CONDITIONS[cell.condition].compared

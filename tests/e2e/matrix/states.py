@@ -1,4 +1,4 @@
-"""The states that a key can be in when a command meets it, and how it gets there.
+"""The states of a key when a command accesses it, and how they are created.
 
 States of one family share a life of the server: `warm` ones need no restart, `cold` ones a clean restart (all keys
 are on the device then, and filters say maybe to every key), `frozen` ones a memtable that waits for its flush.
@@ -20,12 +20,12 @@ class State:
 
 
 def blind_sets(cell):
-    """Overwrites of cold keys, whose old versions nobody has looked at yet."""
+    """Overwrites of cold keys, whose old versions have not been read yet."""
     return [Send("b", [plain(b"SET", Key(n), b"overwritten %d" % n) for n in range(3)]), Answered("b")]
 
 
 def loads(cell):
-    """Another client asks for the keys in the same moment."""
+    """Another client requests the keys at that moment."""
     return [Send("b", [([b"MGET", Key(0), Key(1)], IGNORED), ([b"GET", Key(2)], IGNORED)])]
 
 

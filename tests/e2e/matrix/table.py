@@ -1,9 +1,9 @@
 """Cases from the server's own command table: COMMAND INFO and COMMAND DOCS.
 
-Each command and subcommand gets valid requests out of its argument specification (options one by one and
-together, each alternative, repeated arguments, the same key twice, keys that are there beside keys that are
-not) and invalid ones (a word less, a word more, no number where one is due). A command that is declared is
-in the matrix; `hints` only makes some arguments more useful.
+Each command and subcommand gets valid requests derived from its argument specification (options one by one and
+together, each alternative, repeated arguments, a key used twice, existing keys together with missing
+ones) and invalid ones (a word less, a word more, a non-number where a number is required). Every declared command
+is in the matrix; `hints` only makes some arguments more useful.
 """
 
 import itertools
@@ -123,7 +123,7 @@ def place_keys(words):
 
 
 def invalid(words, form):
-    """Requests that break the specification of `form`, the words behind the command's name."""
+    """Requests that violate the specification of `form`, the words after the command's name."""
     yield words[:-1] if form else words + [b"extra", b"words"]
     yield words + [b"extra"]
     offset = len(words) - len(form)

@@ -1,13 +1,13 @@
-//! A closed-loop generator of one command, as redis-benchmark is one, with values that differ and do not compress.
+//! A closed-loop load generator for one command, like redis-benchmark, with distinct, incompressible values.
 //!
 //! `command_load PORT COMMAND REQUESTS LEAST SECONDS CLIENTS PIPELINE KEYS VALUE_BYTES [FIRST|zipf|hot:N]`
 //!
-//! COMMAND: `set`, `get`, `incr`, `del`, `mset` (ten keys a request) or `expire`. Each client sends PIPELINE requests and waits
-//! for their replies. It ends after REQUESTS, or after SECONDS once LEAST requests are done. Keys are
-//! redis-benchmark's (`key:` and twelve digits), drawn at random below KEYS; with FIRST they follow one
-//! another from there instead, modulo KEYS; with `zipf` they are drawn by Zipf's law (0.99), with `hot:N` alike often
-//! from the N that `zipf` draws most. Prints one line of JSON: latencies are those of a pipeline in
-//! us, a stall is a time without any reply of more than 20 ms, `timeline` counts replies in each 100 ms.
+//! COMMAND: `set`, `get`, `incr`, `del`, `mset` (ten keys per request) or `expire`. Each client sends PIPELINE requests and
+//! waits for their replies. The run ends after REQUESTS, or after SECONDS once LEAST requests are done. Keys are
+//! redis-benchmark's (`key:` and twelve digits), drawn at random below KEYS. With FIRST they are sequential from there
+//! instead, modulo KEYS. With `zipf` they follow Zipf's law (0.99). With `hot:N` they are drawn uniformly
+//! from the N keys that `zipf` draws most often. Prints one line of JSON: latencies are those of a pipeline in
+//! us, a stall is a period of more than 20 ms without any reply, `timeline` counts replies in each 100 ms.
 #![deny(unsafe_code)]
 
 use sexton_tests::load::{Random, Values, Zipf, encode, percentile, reply_len, run_clients};
@@ -23,7 +23,7 @@ const MSET_KEYS: usize = 10;
 /// A time without replies that counts as a stall.
 const STALL: Duration = Duration::from_millis(20);
 const TIMELINE: Duration = Duration::from_millis(100);
-/// EXPIRE sets a time that does not come during a run.
+/// EXPIRE sets a time that does not pass during a run.
 const EXPIRE_S: &[u8] = b"100000";
 const VALUE_BYTES_MAX: usize = 64 << 20;
 
@@ -59,7 +59,7 @@ enum Draw {
     /// One after the other, from this one on.
     From(u64),
     Zipf,
-    /// So many of those that `Zipf` draws most, each alike often.
+    /// The keys that `Zipf` draws most often, this many, drawn uniformly.
     Hot(u64),
 }
 
@@ -181,7 +181,7 @@ impl Shared {
         }
     }
 
-    /// `count` replies have come of a pipeline that was sent at `begun`.
+    /// `count` replies have arrived for a pipeline that was sent at `begun`.
     fn arrived(&self, begun: Instant, count: u64) {
         let now = Instant::now();
         let mut figures = self.figures.borrow_mut();

@@ -1,7 +1,7 @@
-//! A closed-loop client for latency of GETs with and without SETs beside them.
+//! A closed-loop client that measures the latency of GETs with and without concurrent SETs.
 //!
-//! `mixed_load PORT CONNECTIONS SECONDS WRITE_PERCENT KEYS VALUE_BYTES` keeps one request in flight on
-//! every connection and prints one line:
+//! `mixed_load PORT CONNECTIONS SECONDS WRITE_PERCENT KEYS VALUE_BYTES` keeps one request in flight per
+//! connection and prints one line:
 //! `gets=N sets=N get_p50_us=X get_p99_us=X get_p999_us=X set_p50_us=X set_p99_us=X`.
 //! The first tenth of the time is not counted.
 #![deny(unsafe_code)]

@@ -1,8 +1,8 @@
-//! `rdb_tool print FILE`: one line of JSON for each key of an RDB file, byte strings in hexadecimal.
-//! `rdb_tool copy FROM TO`: the same keys written again by our writer.
+//! `rdb_tool print FILE`: prints one line of JSON per key of an RDB file, byte strings in hexadecimal.
+//! `rdb_tool copy FROM TO`: writes the keys of FROM again with our writer.
 //!
-//! For `tests/e2e/rdb.py`, which compares the first with what the server that wrote the file answers, and
-//! has other servers load the second.
+//! Used by `tests/e2e/rdb.py`. It compares the output of `print` with the replies of the server that wrote the file,
+//! and has other servers load the output of `copy`.
 
 use sexton_persistence::rdb::{
     FILE_VERSION, Input, Reader, Record, Stream, Strings, Value, Writer, WriterOptions,

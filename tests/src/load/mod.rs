@@ -59,7 +59,7 @@ where
     }))
 }
 
-/// The value below which `share` of the sorted list lies; 0 for an empty one.
+/// The value below which `share` of the sorted list is found; 0 for an empty one.
 #[must_use]
 pub fn percentile(sorted_us: &[u32], share: f64) -> u32 {
     let index = (sorted_us.len() as f64 * share) as usize;

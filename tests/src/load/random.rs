@@ -27,7 +27,7 @@ impl Random {
 
 /// The skew of YCSB's requests.
 const THETA: f64 = 0.99;
-/// Ranks that stand next to each other are this many keys apart: prime, so that each rank has a key of its own in any
+/// Adjacent ranks are this many keys apart. It is prime, so that each rank has a distinct key for any
 /// number of keys but its multiples.
 const STRIDE: u64 = 1_000_003;
 
@@ -50,7 +50,7 @@ impl Zipf {
         Self { items, zeta, eta }
     }
 
-    /// The next rank; 0 comes most often.
+    /// The next rank; 0 is the most frequent.
     pub fn rank(&self, random: &mut Random) -> u64 {
         let drawn = (random.bits() >> 11) as f64 / (1_u64 << 53) as f64;
         let at = drawn * self.zeta;
@@ -65,7 +65,7 @@ impl Zipf {
         (rank as u64).min(self.items - 1)
     }
 
-    /// The number that has a rank: ranks that are drawn alike often do not lie beside each other.
+    /// The key number of a rank: ranks with similar frequency are not adjacent keys.
     #[must_use]
     pub fn of_rank(&self, rank: u64) -> u64 {
         rank.wrapping_mul(STRIDE) % self.items

@@ -2,8 +2,8 @@
 
 use super::Random;
 
-/// Length of the random bytes that values are cut from: a compressor that looks back some hundred kilobytes
-/// rarely sees the same twice.
+/// Length of the random bytes that values are cut from. A compressor with a window of some hundred kilobytes
+/// rarely finds a repetition in it.
 const POOL_BYTES: usize = 16 << 20;
 
 /// Values cut at random places from random bytes.

@@ -6,7 +6,7 @@ use super::{COLLECTION, KEYS, Key, Random, Rule, Rules};
 /// Steps of a history.
 pub const STEPS: usize = 120;
 
-/// In histories with a deadline one step in so many is a tick of its clock.
+/// In histories with a deadline, one step in this many is a tick of its clock.
 const TICK_EVERY: u64 = 8;
 
 /// One step; numbers that pick among what exists at that moment are random bits.
@@ -48,10 +48,10 @@ enum Step {
     Crash(u64),
 }
 
-/// One history in so many has a collection.
+/// One history in this many has a collection.
 const PAGED: u64 = 3;
 
-/// What histories are about beside everything.
+/// A special subject of histories, in addition to everything else.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Emphasis {
     /// Nothing in particular.
@@ -61,7 +61,7 @@ pub enum Emphasis {
     LongSnapshots,
 }
 
-/// One of so many readers is closed when it is its turn, with long snapshots.
+/// With long snapshots, one reader in this many is closed when it is its turn.
 const LONG_CLOSES: usize = 32;
 
 /// What a history went through.
@@ -94,13 +94,13 @@ impl Seen {
 #[derive(Clone, Copy, Debug)]
 struct Character {
     options: Options,
-    /// Publication lags behind; otherwise every write publishes at once.
+    /// Publication lags; otherwise every write is published at once.
     lagging: bool,
     /// Readers are closed rarely, so that several are open.
     patient: bool,
     /// The DRAM table is small: entries leave it and are loaded again.
     cold: bool,
-    /// One step in so many is about the collection; 0: none is.
+    /// One step in this many is about the collection; 0: none is.
     paged: u64,
     emphasis: Emphasis,
 }
@@ -124,7 +124,7 @@ impl Character {
         }
     }
 
-    /// True when a reader whose turn it is stays open all the same.
+    /// True if a reader stays open although it is its turn to close.
     fn keeps_reader(&self, pick: usize) -> bool {
         match self.emphasis {
             Emphasis::LongSnapshots => !pick.is_multiple_of(LONG_CLOSES),
@@ -149,7 +149,7 @@ fn draw_command(random: &mut Random, value: &mut u64) -> Command {
     }
 }
 
-/// What a collection is about: its elements change and move from page to page, views see them, it goes and comes back.
+/// Steps on a collection: its elements change and move between pages, views read them, it is deleted and recreated.
 fn draw_step_of_collection(random: &mut Random) -> Step {
     let index = usize::try_from(random.bits() >> 48).unwrap_or(0);
     let draw = |random: &mut Random| {

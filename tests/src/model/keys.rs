@@ -12,7 +12,7 @@ pub const COLLECTION: Key = KEYS;
 /// Pages of a collection at most.
 pub(super) const PAGES: u64 = 2;
 
-/// Page keys begin here, and behind them the prefixes.
+/// Page keys begin here; the prefixes follow them.
 const FIRST_PAGE: Key = 1 << 32;
 const FIRST_PREFIX: Key = 1 << 40;
 

@@ -1,4 +1,4 @@
-//! Seeded random numbers, the same on every machine.
+//! Seeded random numbers, identical on every machine.
 
 /// SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).
 #[derive(Clone, Debug)]

@@ -96,7 +96,7 @@ rules! {
     SpillThroughMark,
     /// No put closes a spilled grave, so readers compare sequences; off: it hides its key.
     SpillCompares,
-    /// Who reads without a pin takes the list of runs before the superversion; off: after it.
+    /// A reader without a pin reads the list of runs before the superversion; off: after it.
     SpillListFirst,
     /// A run goes when each of its graves is buried (F2); off: when one is.
     SpillAllBuried,
@@ -122,7 +122,7 @@ rules! {
     N2FlushAtMark,
     /// N2: a failed log goes on after a self-contained flush; off: at once.
     N2FlushFirst,
-    /// N2: and in a fresh segment; off: in the same.
+    /// N2: and in a fresh segment; off: in the failed one.
     N2FreshSegment,
     /// N5: a scan skips a block by proof; off: by a count of deletes.
     N5SkipByProof,
@@ -213,7 +213,7 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// True when `rule` holds.
+    /// True if `rule` is on.
     #[must_use]
     pub fn on(self, rule: Rule) -> bool {
         self.off != Some(rule)

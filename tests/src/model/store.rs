@@ -54,9 +54,9 @@ impl Grave {
 #[derive(Clone, Debug)]
 pub(super) struct GraveRun {
     pub(super) number: u64,
-    /// Nobody closes them here: every e is [`OPEN`].
+    /// They are not closed here: every e is [`OPEN`].
     pub(super) graves: Vec<Grave>,
-    /// Superversion from which on nobody needs it (F3); 0 while it is needed.
+    /// The superversion from which on it is not needed (F3); 0 while it is needed.
     pub(super) retired_in: u64,
 }
 
@@ -66,7 +66,7 @@ pub(super) fn newest_spilled(runs: &[GraveRun], namespace: Seq, key: Key, s: Seq
     graves.filter(|g| g.covers(namespace, key) && g.d <= s).map(|g| g.d).max()
 }
 
-/// What is known of a block beside its versions.
+/// Metadata of a block, besides its versions.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Block {
     /// Proof (N5): every version of the block is dead for readers at or above; 0: no proof.
@@ -82,7 +82,7 @@ pub(super) struct File {
     pub(super) versions: Vec<Version>,
     /// Every grave with d at or below was applied when it was written.
     pub(super) buried_through: Seq,
-    /// An undo run: only readers at or below look at it.
+    /// An undo run: only readers at or below this sequence read it.
     pub(super) undo_through: Option<Seq>,
     blocks: RefCell<Vec<Block>>,
 }
@@ -101,7 +101,7 @@ impl File {
         self.versions.iter().map(|v| v.seq).min().unwrap_or(OPEN)
     }
 
-    /// The same file without marks: they live in memory only.
+    /// The file as reopened after a restart: without marks, which live in memory only.
     pub(super) fn reopened(&self) -> Self {
         Self::new(self.level, self.versions.clone(), self.buried_through)
     }
@@ -144,10 +144,10 @@ impl File {
     }
 }
 
-/// A memtable: superversions hold it while it goes on growing.
+/// A memtable: superversions refer to it while it continues to grow.
 pub(super) type Memtable = Rc<RefCell<Vec<Version>>>;
 
-/// What a reader holds on to.
+/// The state that a reader pins.
 #[derive(Clone, Debug)]
 pub(super) struct SuperVersion {
     pub(super) number: u64,
@@ -169,12 +169,12 @@ pub(super) enum Skip {
 }
 
 impl SuperVersion {
-    /// Newest version of a key at or below `s`, wherever it lies.
+    /// The newest version of a key at or below `s`, in any part of the store.
     pub(super) fn newest(&self, namespace: Seq, key: Key, s: Seq, skip: Skip) -> Option<Version> {
         self.newest_beside(namespace, key, s, skip, RunSkip::NONE)
     }
 
-    /// The same, passing over what lies in dead runs.
+    /// Like [`Self::newest`], but skips versions in dead runs.
     pub(super) fn newest_beside(
         &self,
         namespace: Seq,
@@ -260,13 +260,13 @@ pub(super) struct LogRecord {
     pub(super) lost: bool,
 }
 
-/// What survives a crash beside the log: the manifest and what it names.
+/// The state that survives a crash besides the log: the manifest and the files it names.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Disk {
     pub(super) files: Vec<Rc<File>>,
     /// The recovery mark m (N1).
     pub(super) mark: Seq,
-    /// Mark of the checkpoint: the same, unless N1 is broken.
+    /// Mark of the checkpoint: equal to `mark`, unless N1 is broken.
     pub(super) checkpoint_mark: Seq,
     pub(super) checkpoint: Vec<Grave>,
     pub(super) grave_runs: Vec<GraveRun>,

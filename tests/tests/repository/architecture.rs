@@ -1,8 +1,8 @@
-//! Crates and rooms use only what lies below them.
+//! Crates and rooms use only the layers below them.
 //!
-//! A room is a file or folder directly below a crate's `src`. Each crate's rooms stand on floors, the lowest first: a
-//! room may use rooms of lower floors and itself, nothing beside or above. What breaks this would be listed by file in
-//! [`EXCEPTIONS`], which is empty. Tests inside the crates may look wherever they want.
+//! A room is a file or folder directly below a crate's `src`. Each crate's rooms are arranged in floors, lowest first: a
+//! room may use rooms of lower floors and itself, but nothing on its own floor or above. Violations would be listed by
+//! file in [`EXCEPTIONS`], which is empty. Tests inside the crates are exempt.
 
 use crate::files::{self, File};
 use std::collections::BTreeSet;
@@ -104,7 +104,7 @@ fn word(text: &str) -> &str {
     &text[..end]
 }
 
-/// The names right behind `crate::`, those of `crate::{a::b, c}` included.
+/// The names directly after `crate::`, including those of `crate::{a::b, c}`.
 fn rooms_used(code: &str) -> BTreeSet<&str> {
     let mut used = BTreeSet::new();
     for piece in code.split("crate::").skip(1) {
@@ -158,7 +158,7 @@ fn a_room_uses_only_what_lies_below_it() {
             continue;
         };
         for used in rooms_used(&code(file)) {
-            // What stands on no floor is an item of the crate's root.
+            // A name that is on no floor is an item of the crate's root.
             if used != room && floor_of(used).is_some_and(|below| below >= floor) {
                 broken.insert((file.path.clone(), used.to_string()));
             }

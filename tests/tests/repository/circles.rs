@@ -1,4 +1,4 @@
-//! Circles in the import graphs of the crates: counted by `scripts/import_circles.py`, which has the bounds.
+//! Cycles in the import graphs of the crates: counted by `scripts/import_circles.py`, which defines the bounds.
 
 use crate::files;
 use std::process::{Command, Output};

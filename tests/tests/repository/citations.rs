@@ -28,7 +28,7 @@ fn rules() -> BTreeMap<String, String> {
     rules
 }
 
-/// Numbers of rules in a text: a letter and one or two digits that stand alone.
+/// Numbers of rules in a text: a letter and one or two digits, not part of a longer word.
 fn numbers(text: &str) -> Vec<(usize, &str)> {
     let bytes = text.as_bytes();
     let mut found = Vec::new();

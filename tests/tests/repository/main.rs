@@ -1,5 +1,5 @@
-//! The repository holds itself to its word: rules that are cited are stated, links and paths lead somewhere, and
-//! crates and rooms use only what lies below them.
+//! Checks of the repository itself: cited rules are stated, links and paths lead to files, and crates and rooms
+//! use only the layers below them.
 
 mod architecture;
 mod circles;

@@ -1,5 +1,5 @@
-//! Pages that are made from tables: the commands and the directives. A test says when one is no longer current;
-//! `SEXTON_WRITE_PAGES=1 cargo test -p sexton-tests --test repository pages` writes them anew (`make pages`).
+//! Pages that are generated from tables: the commands and the directives. A test fails if one is out of date;
+//! `SEXTON_WRITE_PAGES=1 cargo test -p sexton-tests --test repository pages` regenerates them (`make pages`).
 
 use crate::files;
 use sexton::commands::table::all_with_subcommands;
@@ -19,7 +19,7 @@ const TITLES: [&str; 7] = [
     "Engine",
 ];
 
-/// What the metadata say of a command.
+/// A command's metadata.
 #[derive(Default)]
 struct Row {
     since: String,

@@ -1,9 +1,9 @@
-//! ARCHITECTURE.md names the files through which a plain SET goes, few enough to be read at one sitting, and each leads to
-//! the next.
+//! ARCHITECTURE.md names the files that a plain SET passes through. They are few enough to be read at one sitting, and
+//! each refers to the next.
 
 use crate::files;
 
-/// A longer way is nobody's to follow.
+/// A longer path would be too long for a reader to follow.
 const FILES_MAX: usize = 15;
 
 /// Number, file and function of each row of the table.

@@ -1,4 +1,4 @@
-//! What becomes of the connections of a user that changes or goes.
+//! Effects on the connections of a user that is changed or deleted.
 
 use crate::auth::{Context, DEFAULT_USER, Denial, Identity, Reason, User};
 use crate::clock::now_ms;
@@ -7,7 +7,7 @@ use crate::events::pubsub::Kind;
 use crate::session::Session;
 use std::sync::atomic::Ordering;
 
-/// Closes the connections of these users. This one's reply still goes out.
+/// Closes the connections of these users. The reply of the current one is still sent.
 pub(super) fn close_all(ctx: &mut Ctx<'_, '_>, users: &[Vec<u8>]) {
     for session in ctx.server.sessions.all() {
         if users.contains(&*session.user.lock()) {
@@ -24,8 +24,8 @@ fn close(ctx: &mut Ctx<'_, '_>, session: &Session) {
     }
 }
 
-/// Closes the connections of a changed user that listen to channels which it may not listen to any more. As in Redis
-/// that is not looked at while every pattern of channels is still there.
+/// Closes the connections of a changed user that are subscribed to channels it may no longer listen to. As in Redis,
+/// this is not checked while all previous channel patterns still exist.
 pub(super) fn close_listeners(ctx: &mut Ctx<'_, '_>, before: &User, now: &User) {
     if now.keeps_channels_of(before) {
         return;
@@ -39,8 +39,8 @@ pub(super) fn close_listeners(ctx: &mut Ctx<'_, '_>, before: &User, now: &User) 
     }
 }
 
-/// The connection has begun to listen: false when its user has lost the right to while it did, after whoever changed the
-/// user has looked for listeners.
+/// Called after a connection has subscribed: false if its user lost the right meanwhile, after the client that changed the
+/// user had checked for listeners.
 pub(in crate::commands) fn may_still_listen(
     ctx: &mut Ctx<'_, '_>,
     kind: Kind,
@@ -52,8 +52,8 @@ pub(in crate::commands) fn may_still_listen(
             && client.identity.user().may_listen(name, kind == Kind::Pattern))
 }
 
-/// AUTH and HELLO: the connection acts as this user from now on, if the password is right. False otherwise, and ACL LOG
-/// tells of it.
+/// AUTH and HELLO: if the password is correct, the connection acts as this user from now on. Otherwise returns false and
+/// records the failure in ACL LOG.
 pub(in crate::commands) fn act_as(ctx: &mut Ctx<'_, '_>, user: &[u8], password: &[u8]) -> bool {
     let Some(identity) = ctx.server.auth.authenticate(user, password) else {
         note_failure(ctx, user);
@@ -65,7 +65,7 @@ pub(in crate::commands) fn act_as(ctx: &mut Ctx<'_, '_>, user: &[u8], password: 
 
 fn take(ctx: &mut Ctx<'_, '_>, identity: Identity) {
     ctx.client.act_as(identity);
-    // Whoever deletes the user now finds this connection; who did so before is seen here.
+    // A deletion of the user from now on finds this connection; an earlier one is detected here.
     ctx.client.renew_rights(ctx.server);
 }
 

@@ -14,7 +14,7 @@ use std::io::Read as _;
 
 pub(super) use clients::{act_as, may_still_listen};
 
-/// Rules may hold passwords, and names of users are of no concern for others.
+/// Rules may contain passwords, and user names are confidential.
 const fn tells_of_users(_: Args<'_>, at: usize) -> bool {
     at >= 2
 }
@@ -117,7 +117,7 @@ fn generate_password(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     Ok(())
 }
 
-/// Entries that ACL LOG shows when it is not told how many.
+/// Default number of entries that ACL LOG shows.
 const DEFAULT_COUNT: usize = 10;
 
 /// `ACL LOG [count | RESET]`: what was refused, the newest first.

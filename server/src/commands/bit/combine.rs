@@ -6,7 +6,7 @@ use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
 use crate::events::Event;
 use crate::keyspace::{Strings, Written};
 
-/// What is done with the bits at one position. A string that is shorter than others is followed by zeros.
+/// The operation on the bits at one position. Shorter strings are padded with zeros.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Operation {
     And,

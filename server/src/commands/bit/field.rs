@@ -1,4 +1,4 @@
-//! BITFIELD and BITFIELD_RO: integers of any width at any bit of a string.
+//! BITFIELD and BITFIELD_RO: integers of any width at any bit offset of a string.
 
 use super::{bytes_of, note_edited, position};
 use crate::commands::string::check_bytes;
@@ -54,7 +54,7 @@ impl Field {
         (1 << self.bits) - 1
     }
 
-    /// The bytes that it touches as one number, with zeros behind the end; how far the field is from its lower end.
+    /// The bytes that it touches as one number, padded with zeros past the end; and the field's distance from the lower end.
     fn window(self, value: &[u8]) -> (u128, u32) {
         let first = (self.at / 8) as usize;
         let bytes = (first..first + WINDOW_BYTES).map(|at| value.get(at).copied().unwrap_or(0));
@@ -91,7 +91,7 @@ impl Field {
         if self.signed { (1 << (self.bits - 1)) - 1 } else { (1 << self.bits) - 1 }
     }
 
-    /// `number` as the field can hold it; `None` where it must not be cut.
+    /// `number` adapted to the field; `None` if it overflows and must not be truncated.
     fn fitting(self, number: i128, overflow: Overflow) -> Option<i128> {
         let high = self.high();
         let low = if self.signed { -high - 1 } else { 0 };
@@ -139,7 +139,7 @@ fn parse(ctx: &Ctx<'_, '_>) -> Result<Vec<(Field, Action)>, CommandError> {
     Ok(operations)
 }
 
-/// Runs one operation on a string that is long enough, and answers it. Whether the string is another one now; `None` when
+/// Runs one operation on a string that is long enough, and answers it. Returns whether the string has changed; `None` if
 /// nothing was written.
 fn run(value: &mut [u8], (field, action): (Field, Action), out: &mut Reply) -> Option<bool> {
     let old = field.get(value);
@@ -189,7 +189,7 @@ pub(super) fn bitfield_ro(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 
 /// BITFIELD key [GET form offset | [OVERFLOW WRAP|SAT|FAIL] SET form offset value | INCRBY form offset increment ...].
 ///
-/// A string that must grow for what is to be written grows even if none of it is written.
+/// A string that must grow for a write grows even if none of the writes takes place.
 pub(super) fn bitfield(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (db, key) = (ctx.client.db, ctx.args.get(1));
     let operations = parse(ctx)?;
@@ -201,7 +201,7 @@ pub(super) fn bitfield(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (mut value, meta) = ctx.lookup::<Strings, _>(Purpose::Write, key, |string, _| {
         let old = bytes_of(string);
         let len = bytes.max(old.len() as u64);
-        // The last field may lie up to 8 bytes behind the longest string.
+        // The last field may be up to 8 bytes past the longest string.
         check_bytes(len, sexton_engine::VALUE_MAX_BYTES, memory_max_bytes)?;
         let mut value = Vec::with_capacity(len as usize);
         value.extend_from_slice(old);

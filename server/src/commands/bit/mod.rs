@@ -1,7 +1,7 @@
-//! Bits of strings.
+//! Bit operations on strings.
 //!
-//! Bit 0 is the highest of the first byte. Every command makes at most one engine operation a key, and is logged as it
-//! came.
+//! Bit 0 is the highest bit of the first byte. Every command performs at most one engine operation per key, and is
+//! logged verbatim.
 
 mod combine;
 mod field;
@@ -24,8 +24,8 @@ pub(super) const COMMANDS: &[Binding] = &[
     Binding::keyed("bitfield_ro", field::bitfield_ro),
 ];
 
-/// The position of a bit, within a string as long as one may be. With `field_bits`, `#n` is the position of the n-th field of
-/// so many bits.
+/// The position of a bit, limited to the maximum length of a string. With `field_bits`, `#n` is the position of the n-th
+/// field of that many bits.
 fn position(ctx: &Ctx<'_, '_>, text: &[u8], field_bits: Option<u32>) -> Result<u64, CommandError> {
     let (digits, unit) = match (text, field_bits) {
         ([b'#', digits @ ..], Some(bits)) => (digits, i64::from(bits)),
@@ -38,8 +38,8 @@ fn position(ctx: &Ctx<'_, '_>, text: &[u8], field_bits: Option<u32>) -> Result<u
         .ok_or(CommandError::text("ERR bit offset is not an integer or out of range"))
 }
 
-/// A string was looked at by a command that could have written it: Redis keeps it as `raw` from then on, which OBJECT
-/// ENCODING tells. Nobody hears of it.
+/// Records that a command which could have written the string has read it: Redis keeps it as `raw` from then on, as OBJECT
+/// ENCODING shows. Nobody is notified.
 fn note_edited(ctx: &mut Ctx<'_, '_>, key: &[u8], string_meta: sexton_engine::Meta) {
     let meta = Written::Edited.expiring_at(string_meta.expire_at_ms);
     if meta != string_meta {

@@ -52,7 +52,7 @@ fn count(value: &[u8], bits: &RangeInclusive<u64>) -> u64 {
 /// The first of `bits`, which are within the string, that is `bit`.
 fn find(value: &[u8], bits: &RangeInclusive<u64>, bit: bool) -> Option<u64> {
     let (first, last) = ((bits.start() / 8) as usize, (bits.end() / 8) as usize);
-    // What is looked for is a one in what these turn the bytes into.
+    // Searches for a one bit in the transformed bytes.
     let flip = if bit { 0 } else { 0xff };
     let lead = (value[first] ^ flip) & (0xff >> (bits.start() % 8));
     let (byte, found) = if lead != 0 {

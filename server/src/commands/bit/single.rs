@@ -6,7 +6,7 @@ use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
 use crate::events::Event;
 use crate::keyspace::{Strings, Written};
 
-/// The bit at `at`, and 0 behind the end.
+/// The bit at `at`; 0 past the end.
 fn bit_at(bytes: &[u8], at: u64) -> u8 {
     bytes.get((at / 8) as usize).map_or(0, |byte| byte >> (7 - at % 8) & 1)
 }
@@ -19,7 +19,7 @@ pub(super) fn getbit(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     })
 }
 
-/// SETBIT key offset value. No operation where the bit is as it is to be, unless the string must grow.
+/// SETBIT key offset value. No operation if the bit already has this value, unless the string must grow.
 pub(super) fn setbit(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (db, key) = (ctx.client.db, ctx.args.get(1));
     let at = position(ctx, ctx.args.get(2), None)?;

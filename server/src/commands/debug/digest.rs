@@ -1,5 +1,5 @@
-//! DEBUG DIGEST and DIGEST-VALUE: the same 40 digits as redis-server for the same data, so that a
-//! test can compare two servers, or one server before and after a crash.
+//! DEBUG DIGEST and DIGEST-VALUE: for equal data they return the 40 digits that redis-server returns, so
+//! that a test can compare two servers, or one server before and after a crash.
 
 use super::{find_value, whole_of};
 use crate::digest::{hex, sha1};
@@ -120,7 +120,7 @@ pub(super) fn digest(ctx: &mut Ctx<'_, '_>) -> CommandResult {
                     add(&item.key, item.meta, &item.value)?;
                 }
             }
-            // Pages are of the same instant as their roots.
+            // Pages have the same instant as their roots.
             None => {
                 let snapshot = ctx.server.engine.snapshot(SnapshotOptions::default());
                 let snapshot = snapshot.map_err(failed)?;

@@ -1,7 +1,7 @@
-//! DEBUG: the part of it that tests and operators use.
+//! DEBUG: the subcommands that tests and operators use.
 //!
 //! Bound as one command, as in Redis: its subcommands are not in the command table. It runs on a
-//! helper thread because some of it walks the whole key space.
+//! helper thread because some subcommands walk the whole key space.
 
 mod digest;
 mod populate;
@@ -159,7 +159,7 @@ fn find_value(
     let owned = OwnedKey { slot: key.slot, bytes: key.bytes.to_vec(), hash: key.hash };
     let (sender, receiver) = mpsc::channel();
     engine.load(vec![owned], u64::MAX, move |result| {
-        // A receiver that is gone has given up waiting.
+        // A dropped receiver has stopped waiting.
         let _ = sender.send(result);
     });
     let _pin = match receiver.recv() {
@@ -179,7 +179,7 @@ fn find_value(
     whole
 }
 
-/// A collection that lies in pages as if it lay in one record.
+/// A paged collection in the form of a single record.
 fn whole_of(
     tx: &mut Tx<'_>,
     key: Key<'_>,

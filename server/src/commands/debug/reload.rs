@@ -1,4 +1,4 @@
-//! DEBUG RELOAD: what was saved is what is loaded, tried on the live data.
+//! DEBUG RELOAD: saves and reloads the live data, to test that both agree.
 
 use crate::dispatch::{CommandError, CommandResult, Ctx};
 use crate::jobs::rdb;
@@ -8,11 +8,11 @@ use crate::scripting::Libraries;
 use sexton_engine::{Latched, OWN_RECORDS, TxBuf};
 use std::path::Path;
 
-/// `DEBUG RELOAD [NOSAVE] [NOFLUSH] [MERGE]`: saves, empties all databases and functions, loads. NOFLUSH leaves what is
-/// there, and a key of the file replaces it as MERGE says in Redis. A function library does so with MERGE only.
+/// `DEBUG RELOAD [NOSAVE] [NOFLUSH] [MERGE]`: saves, empties all databases and functions, loads. NOFLUSH keeps the existing
+/// data, and keys of the file replace existing keys as MERGE does in Redis. A function library is replaced with MERGE only.
 ///
-/// Clients hear LOADING from the moment the databases are empty. The log has all of it: a kill in
-/// the middle leaves what was loaded so far, and the file.
+/// Clients receive LOADING from the moment the databases are empty. All of it is logged: a kill in
+/// the middle leaves the part that was loaded so far, and the file.
 pub(super) fn reload(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (mut save, mut flush, mut merge) = (true, true, false);
     for option in ctx.args.from(2) {
@@ -42,8 +42,8 @@ pub(super) fn reload(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     Ok(())
 }
 
-/// `DEBUG LOADAOF`: writes what would be the base of the log, empties all databases, and loads that. What stands
-/// behind a base is run again by a start only.
+/// `DEBUG LOADAOF`: writes a base as a rewrite of the log would, empties all databases, and loads that base. Log segments
+/// after a base are replayed only by a start.
 pub(super) fn load_aof(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     if ctx.tx.is_some() {
         return Err(CommandError::text("ERR DEBUG LOADAOF is not allowed inside a transaction"));
@@ -54,7 +54,7 @@ pub(super) fn load_aof(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     Ok(())
 }
 
-/// Loads a file in place of what is there, or with it. Clients hear LOADING meanwhile.
+/// Loads a file, replacing or merging with the existing data. Meanwhile clients receive LOADING.
 fn load(ctx: &mut Ctx<'_, '_>, path: &Path, flush: bool, merge: bool) -> Result<(), String> {
     let server = ctx.server;
     let size =

@@ -1,4 +1,4 @@
-//! Positions as scores: latitude and longitude as fractions of their ranges, bit by bit in turn, 26 bits each.
+//! Positions as scores: latitude and longitude as fractions of their ranges, 26 bits each, interleaved.
 
 /// Bits of each coordinate in a score.
 pub(super) const STEP_MAX: u32 = 26;
@@ -29,7 +29,7 @@ impl Range {
         degrees >= self.min && degrees <= self.max
     }
 
-    /// The cell of `2^step` in which the coordinate lies. The upper end is a cell of its own.
+    /// The index of the coordinate's cell among `2^step`. The upper end is a cell of its own.
     fn cell_of(self, degrees: f64, step: u32) -> u32 {
         let share = (degrees - self.min) / (self.max - self.min);
         (share * (1_u64 << step) as f64) as u32
@@ -68,7 +68,7 @@ pub(super) struct Area {
 }
 
 impl Position {
-    /// What a member with this score stands for.
+    /// The cell that a member's score represents.
     pub(super) fn of_score(score: f64) -> Self {
         let area = Cell { bits: as_u64(score), step: STEP_MAX }.area();
         Self {
@@ -131,7 +131,7 @@ pub(super) fn longitudes_of_m(metres: f64, latitude: f64) -> f64 {
 }
 
 impl Cell {
-    /// The one in which the position lies.
+    /// The cell that contains the position.
     pub(super) fn of(position: Position, step: u32) -> Self {
         let latitude = LATITUDES.cell_of(position.latitude, step);
         let longitude = LONGITUDES.cell_of(position.longitude, step);
@@ -147,17 +147,17 @@ impl Cell {
         }
     }
 
-    /// The lowest score of a member within; that of the next cell is the first behind it.
+    /// The lowest score of a member within; the first score of the next cell is the first one past it.
     pub(super) fn first_score(self) -> f64 {
         (self.bits << (SCORE_BITS - 2 * self.step)) as f64
     }
 
-    /// The cell behind it in the order of scores.
+    /// The next cell in the order of scores.
     pub(super) fn next(self) -> Self {
         Self { bits: self.bits.wrapping_add(1), step: self.step }
     }
 
-    /// The one so many cells to the east and to the north, each -1, 0 or 1; the map is round in both directions.
+    /// The cell `east` and `north` cells away, each -1, 0 or 1. Both directions wrap around.
     pub(super) fn neighbour(self, east: i32, north: i32) -> Self {
         let longitude = shifted(self.bits, ODD_BITS, EVEN_BITS, self.step, east);
         let latitude = shifted(self.bits, EVEN_BITS, ODD_BITS, self.step, north);
@@ -210,7 +210,7 @@ fn gather(bits: u64) -> u32 {
     bits as u32
 }
 
-/// A score as an unsigned number, as C programs on this kind of machine convert it: scores that are no positions, too.
+/// A score as an unsigned number, converted as in C on x86-64; also for scores that are no positions.
 fn as_u64(score: f64) -> u64 {
     const HALF: f64 = (1_u64 << 63) as f64;
     let truncated = |number: f64| {

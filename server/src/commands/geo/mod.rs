@@ -1,7 +1,7 @@
 //! Commands on positions, which are the scores of sorted sets.
 //!
-//! Every command makes at most one engine operation a key, and its log form, executed on the same state, makes the same
-//! ones.
+//! Every command performs at most one engine operation per key. Its log form, executed on the same state, repeats these
+//! operations.
 
 mod hash;
 mod position;

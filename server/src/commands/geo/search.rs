@@ -1,4 +1,4 @@
-//! Commands that look for members near a position: GEOSEARCH, GEOSEARCHSTORE, GEORADIUS, GEORADIUSBYMEMBER and their
+//! Commands that search for members near a position: GEOSEARCH, GEOSEARCHSTORE, GEORADIUS, GEORADIUSBYMEMBER and their
 //! read-only forms.
 
 use super::hash::Position;
@@ -11,7 +11,7 @@ use crate::keyspace::collection::{SortedSetEdit, SortedSetView, SortedSets};
 use crate::number::parse_i64;
 use crate::resp::Reply;
 
-/// How a command says what is searched.
+/// How a command specifies the search area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     /// GEORADIUS: position and radius lead.
@@ -20,7 +20,7 @@ enum Form {
     Member,
     /// GEOSEARCH: by options.
     Search,
-    /// GEOSEARCHSTORE: by options, behind the destination.
+    /// GEOSEARCHSTORE: by options, after the destination.
     SearchStore,
 }
 
@@ -30,7 +30,7 @@ pub(super) fn georadius(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     run(ctx, Form::Position, true)
 }
 
-/// GEORADIUS_RO: the same without STORE.
+/// GEORADIUS_RO: [`georadius`] without STORE.
 pub(super) fn georadius_ro(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     run(ctx, Form::Position, false)
 }
@@ -41,7 +41,7 @@ pub(super) fn georadiusbymember(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     run(ctx, Form::Member, true)
 }
 
-/// GEORADIUSBYMEMBER_RO: the same without STORE.
+/// GEORADIUSBYMEMBER_RO: [`georadiusbymember`] without STORE.
 pub(super) fn georadiusbymember_ro(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     run(ctx, Form::Member, false)
 }

@@ -1,4 +1,4 @@
-//! What is searched: a circle or a box around a position, and the cells of the map that it touches.
+//! The shape to search: a circle or a box around a position, and the map cells that it touches.
 
 use super::hash::{Cell, Position, STEP_MAX, degrees_of_m, longitudes_of_m};
 use crate::dispatch::{Args, CommandError};
@@ -58,7 +58,7 @@ impl Extent {
 }
 
 impl Shape {
-    /// How far a position within is from the centre, in metres.
+    /// The distance of a position within from the centre, in metres.
     pub(super) fn distance_m(&self, position: Position) -> Option<f64> {
         let distance_m = self.centre.distance_m(position);
         match self.extent {
@@ -72,7 +72,7 @@ impl Shape {
         .then_some(distance_m)
     }
 
-    /// The cells that hold everything within, in the order in which Redis looks at them; seldom one is there twice.
+    /// The cells that cover the shape, in Redis' search order; rarely, one is listed twice.
     pub(super) fn cells(&self) -> Vec<Cell> {
         let bounds = self.bounds();
         let mut step = self.step();
@@ -109,7 +109,7 @@ impl Shape {
         cells
     }
 
-    /// As many bits as leave a cell larger than the extent.
+    /// The largest number of bits whose cell is larger than the extent.
     fn step(&self) -> u32 {
         let mut range_m = self.unit_m
             * match self.extent {

@@ -17,7 +17,7 @@ struct Found {
     old: Option<Vec<u8>>,
 }
 
-/// `None` if the key holds no hash in pages.
+/// `None` if the key holds no paged hash.
 fn of_pages(
     ctx: &mut Ctx<'_, '_>,
     key: &[u8],
@@ -44,7 +44,7 @@ fn put(
     });
 }
 
-/// HINCRBY key field increment. One operation, logged as it came.
+/// HINCRBY key field increment. One operation, logged verbatim.
 pub(super) fn hincrby(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (key, field) = (ctx.args.get(1), ctx.args.get(2));
     let increment = ctx.int_arg(3)?;
@@ -70,8 +70,8 @@ pub(super) fn hincrby(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     Ok(())
 }
 
-/// HINCRBYFLOAT key field increment. One operation, logged as the HSET of its outcome, or as HSETEX
-/// where fields expire.
+/// HINCRBYFLOAT key field increment. One operation, logged as the HSET of its result, or as HSETEX
+/// if fields expire.
 pub(super) fn hincrbyfloat(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (key, field) = (ctx.args.get(1), ctx.args.get(2));
     let increment = LongDouble::parse(ctx.args.get(3)).ok_or(CommandError::NotFloat)?;

@@ -1,7 +1,7 @@
 //! Fields that expire: HEXPIRE, HPEXPIRE, HEXPIREAT, HPEXPIREAT, HTTL, HPTTL, HEXPIRETIME, HPEXPIRETIME, HPERSIST.
 //!
-//! Texts and order of errors are those of Valkey 9.1. The log has absolute times: a field whose time had come was removed
-//! by then, with an HDEL of its own.
+//! Error texts and their order are those of Valkey 9.1. The log has absolute times: an expired field was already removed
+//! before, with an HDEL of its own.
 
 use super::{named_fields, place_of_fields, write};
 use crate::commands::expire::Condition;
@@ -12,7 +12,7 @@ use crate::keyspace::collection::{HashFields, Hashes};
 use crate::keyspace::paged::{FieldSet, Keyed, PagedFields, Stop};
 use crate::resp::Reply;
 
-/// What is answered for a field that is not there, or for each field of a key that is not.
+/// The answer for a missing field, or for each field of a missing key.
 const NO_FIELD: i64 = -2;
 /// For one that never expires.
 const NO_TIME: i64 = -1;
@@ -21,9 +21,9 @@ const CHANGED: i64 = 1;
 /// It has expired at once.
 const GONE: i64 = 2;
 
-/// Looks at the hash under argument 1, and lets `step` answer for each of these fields and say whether it has changed
-/// it. Where there is no hash, `none` answers for each. One operation where a field is changed, told as `event`. The fields that
-/// were changed: log them.
+/// Calls `step` for each of these fields of the hash under argument 1; it answers for the field and returns whether it has
+/// changed it. If there is no hash, `none` answers for each. One operation if a field is changed, reported as `event`. Returns the
+/// changed fields, which the caller logs.
 pub(super) fn each_field<'a>(
     ctx: &mut Ctx<'a, '_>,
     (purpose, event): (Purpose, Event),
@@ -74,7 +74,7 @@ pub(super) fn log_fields(ctx: &mut Ctx<'_, '_>, head: &[&[u8]], names: &[&[u8]])
     ctx.log(ctx.client.db, &[head, count, names].concat());
 }
 
-/// Counts and logs fields that a time which had come has removed.
+/// Counts and logs fields that a time in the past has removed.
 pub(super) fn log_gone(ctx: &mut Ctx<'_, '_>, key: &[u8], names: &[&[u8]]) {
     ctx.server.stats.count_expired_fields(names.len() as u64);
     ctx.log(ctx.client.db, &[&[b"HDEL", key], names].concat());
@@ -91,7 +91,7 @@ pub(super) fn hexpire(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     expire(ctx, ExpiryKind::Ex, "hexpire")
 }
 
-/// HPEXPIRE: the same in milliseconds.
+/// HPEXPIRE: [`hexpire`] in milliseconds.
 pub(super) fn hpexpire(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     expire(ctx, ExpiryKind::Px, "hpexpire")
 }
@@ -106,7 +106,7 @@ pub(super) fn hpexpireat(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     expire(ctx, ExpiryKind::PxAt, "hpexpireat")
 }
 
-/// One operation where a field is changed; a time that has come removes them, logged as HDEL.
+/// One operation if a field is changed; a time in the past removes the fields, logged as HDEL.
 fn expire(ctx: &mut Ctx<'_, '_>, kind: ExpiryKind, command: &'static str) -> CommandResult {
     let (key, args) = (ctx.args.get(1), ctx.args);
     let place = place_of_fields(args, 3);
@@ -179,7 +179,7 @@ pub(super) fn httl(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     tell(ctx, true, origin_ms)
 }
 
-/// HPTTL: the same in milliseconds.
+/// HPTTL: [`httl`] in milliseconds.
 pub(super) fn hpttl(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let origin_ms = ctx.now_ms;
     tell(ctx, false, origin_ms)

@@ -6,7 +6,7 @@ use crate::keyspace::paged::Keyed;
 use crate::resp::Reply;
 use std::collections::HashMap;
 
-/// Up to so many fields are each looked for from the start.
+/// Up to this many fields are each searched for from the start of the hash.
 const FEW_FIELDS: usize = 8;
 
 /// HGET key field.
@@ -159,7 +159,7 @@ fn each(
     Ok(Some(()))
 }
 
-/// Bytes of the value of the field under argument 2, if it is there, of a hash in pages; `None` if argument 1 has none.
+/// Length of the value of the field under argument 2, if it exists, in a paged hash; `None` if argument 1 holds none.
 fn value_len(ctx: &mut Ctx<'_, '_>) -> Result<Option<Option<usize>>, CommandError> {
     let (key, field) = (ctx.args.get(1), ctx.args.get(2));
     let found = ctx.paged_for::<Hashes>(Purpose::Read, key, std::iter::once(field))?;

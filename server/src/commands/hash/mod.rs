@@ -1,7 +1,7 @@
 //! Hash commands.
 //!
-//! Every command that changes a hash makes exactly one engine operation, and its log form, executed on the same state,
-//! makes the same one.
+//! Every command that changes a hash performs exactly one engine operation. Its log form, executed on the same state,
+//! repeats that operation.
 
 mod counter;
 mod due;
@@ -49,8 +49,8 @@ pub(super) const COMMANDS: &[Binding] = &[
     Binding::keyed("hgetdel", with_times::hgetdel),
 ];
 
-/// The hash under `key` to be changed, with room for `more_bytes` (an empty one when there is none), and when the key
-/// expires.
+/// The hash under `key`, to be changed, with room for `more_bytes` (an empty one if there is none), and the key's
+/// expiry.
 fn change(
     ctx: &mut Ctx<'_, '_>,
     key: &[u8],
@@ -65,12 +65,12 @@ const WRONG_COUNT: CommandError = CommandError::text(
     "ERR numfields should be greater than 0 and match the provided number of fields",
 );
 
-/// Where FIELDS stands, looked for from argument `from` on; the last argument is never it.
+/// The position of FIELDS, searched from argument `from` on; the last argument never counts.
 fn place_of_fields(args: Args<'_>, from: usize) -> Option<usize> {
     (from..args.len() - 1).find(|&at| args.get(at).eq_ignore_ascii_case(b"FIELDS"))
 }
 
-/// What stands behind FIELDS and its number, `each` arguments a field.
+/// The arguments after FIELDS and its count, `each` per field.
 fn named_fields<'a>(
     args: Args<'a>,
     place: Option<usize>,
@@ -86,7 +86,7 @@ fn named_fields<'a>(
     Ok(words)
 }
 
-/// What stands behind FIELDS and its number where these follow the key.
+/// The arguments after FIELDS and its count, when these follow the key.
 fn fields_behind_key<'a>(
     args: Args<'a>,
 ) -> Result<impl ExactSizeIterator<Item = &'a [u8]> + Clone + use<'a>, CommandError> {
@@ -96,8 +96,8 @@ fn fields_behind_key<'a>(
     named_fields(args, Some(2), 1)
 }
 
-/// Writes what a hash has become, with the expiry of its key, and tells of these events: one operation. One that has
-/// become empty is deleted, told as `del` too. Log it.
+/// Writes a changed hash, with the expiry of its key, and reports these events: one operation. An empty hash
+/// is deleted, reported as `del` too. The caller logs it.
 fn write(
     ctx: &mut Ctx<'_, '_>,
     key: &[u8],

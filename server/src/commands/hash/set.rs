@@ -20,7 +20,7 @@ pub(super) fn hmset(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     Ok(())
 }
 
-/// One operation, logged as it came; how many fields are new.
+/// One operation, logged verbatim; returns the number of new fields.
 fn set_pairs(ctx: &mut Ctx<'_, '_>, wrong_arity: &'static str) -> Result<usize, CommandError> {
     if !ctx.args.len().is_multiple_of(2) {
         return Err(CommandError::text(wrong_arity));
@@ -84,7 +84,7 @@ pub(super) fn hsetnx(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     Ok(())
 }
 
-/// HDEL key field [field ...]: one operation, or none when no field is there; logged as it came.
+/// HDEL key field [field ...]: one operation, or none if no field exists; logged verbatim.
 pub(super) fn hdel(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let key = ctx.args.get(1);
     let fields = ctx.args.from(2);

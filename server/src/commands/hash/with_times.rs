@@ -1,4 +1,4 @@
-//! Commands that do two things to fields at once: HGETEX, HSETEX, HGETDEL.
+//! Commands that combine two operations on fields: HGETEX, HSETEX, HGETDEL.
 
 use super::due::{each_field, log_due, log_fields, log_gone};
 use super::{fields_behind_key, named_fields, place_of_fields, write};
@@ -27,7 +27,7 @@ fn options<'a>(
     place.map_or(Ok(Options::default()), |place| Options::parse_range(args, 2..place, owner))
 }
 
-/// HGETDEL key FIELDS count field [field ...]: one operation where a field is there, logged as HDEL.
+/// HGETDEL key FIELDS count field [field ...]: one operation if a field exists, logged as HDEL.
 pub(super) fn hgetdel(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (key, names) = (ctx.args.get(1), fields_behind_key(ctx.args)?);
     let how = (Purpose::Write, Event::hash("hdel"));
@@ -42,13 +42,13 @@ pub(super) fn hgetdel(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 }
 
 /// HGETEX key [EX seconds | PX milliseconds | EXAT time | PXAT time | PERSIST] FIELDS count field [field ...]: one
-/// operation where a time is changed, logged as HPEXPIREAT, HPERSIST, or HDEL where it has come.
+/// operation if a time is changed, logged as HPEXPIREAT, HPERSIST, or HDEL if the time is in the past.
 pub(super) fn hgetex(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (key, args, now_ms) = (ctx.args.get(1), ctx.args, ctx.now_ms);
     let place = place_of_fields(args, 2);
     let options = options(args, place, Owner::GetEx)?;
     let names = named_fields(args, place, 1)?;
-    // WRONGTYPE comes before what is wrong with the time.
+    // WRONGTYPE takes precedence over errors of the time.
     if ctx.paged_for::<Hashes>(Purpose::Write, key, names.clone())?.is_none() {
         ctx.lookup::<Hashes, _>(Purpose::Write, key, |_, _| ())?;
     }
@@ -91,8 +91,8 @@ pub(super) fn hgetex(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 }
 
 /// HSETEX key [NX | XX] [FNX | FXX] [EX seconds | PX milliseconds | EXAT time | PXAT time | KEEPTTL] FIELDS count field
-/// value [field value ...]: one operation, logged without conditions and with an absolute time; with a time that has
-/// come the fields are removed, logged as HDEL.
+/// value [field value ...]: one operation, logged without conditions and with an absolute time. With a time in the
+/// past the fields are removed, logged as HDEL.
 pub(super) fn hsetex<'a>(ctx: &mut Ctx<'a, '_>) -> CommandResult {
     let (key, args, now_ms) = (ctx.args.get(1), ctx.args, ctx.now_ms);
     let place = place_of_fields(args, 2);
@@ -186,7 +186,7 @@ pub(super) fn hsetex<'a>(ctx: &mut Ctx<'a, '_>) -> CommandResult {
     } else if !gone.is_empty() {
         log_gone(ctx, key, &gone);
     } else {
-        // Valkey tells of what it has not done.
+        // Valkey also sends events of operations that it has not performed.
         let (new, deleted) = (Event::NEW, Event::generic("del"));
         let is_new = is_empty.then_some(new);
         let gone = is_empty.then_some(deleted);

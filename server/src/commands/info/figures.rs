@@ -1,4 +1,4 @@
-//! Per-command, per-error and per-database figures, and the sections of our own.
+//! Per-command, per-error and per-database figures, and our own sections.
 
 use super::Text;
 use crate::commands::table;

@@ -1,4 +1,4 @@
-//! INFO: Redis' sections and fields in Redis' order, then sections of our own.
+//! INFO: Redis' sections and fields in Redis' order, then our own sections.
 
 mod figures;
 mod sections;
@@ -108,7 +108,7 @@ impl Text {
         }
     }
 
-    /// A size, and the same for people (`NAME` and `NAME_human`).
+    /// A size in bytes and in human-readable form (`NAME` and `NAME_human`).
     fn bytes(&mut self, name: &'static str, bytes: u64) {
         self.field(name, bytes);
         self.field(format!("{name}_human"), human(bytes));

@@ -292,7 +292,7 @@ pub(super) fn cpu(text: &mut Text, _: &Server) {
         ("used_cpu_user", process.user_s),
         ("used_cpu_sys_children", children.system_s),
         ("used_cpu_user_children", children.user_s),
-        // There is no main thread that executes requests: the worker that answers stands for it.
+        // There is no main thread that executes requests: the answering worker represents it.
         ("used_cpu_sys_main_thread", thread.system_s),
         ("used_cpu_user_main_thread", thread.user_s),
     ] {

@@ -1,4 +1,4 @@
-//! FLUSHDB, FLUSHALL, SWAPDB: one put each database (N7), so SYNC and ASYNC mean the same.
+//! FLUSHDB, FLUSHALL, SWAPDB: one put per database (N7), so SYNC and ASYNC do not differ.
 
 use super::DATABASE_OUT_OF_RANGE;
 use crate::dispatch::{CommandError, CommandResult, Ctx, REPLAY_MS, bring_in, flush_mode_is_known};
@@ -20,8 +20,8 @@ fn is_alive(ctx: &mut Ctx<'_, '_>, db: usize, bytes: &[u8]) -> bool {
     matches!(tx.find(key), Found::Live(entry) if !entry.meta().is_expired(now_ms))
 }
 
-/// Tells those who watch a key of `db` that is about to change: it lives there, or in the database that is to
-/// take its place. Watchers of keys that are missing or expired in both are left alone, as in Redis.
+/// Notifies watchers of keys of `db` that are about to change: keys that exist there, or in the database that replaces
+/// it. Watchers of keys that are missing or expired in both are not notified, as in Redis.
 fn touch_watched(ctx: &mut Ctx<'_, '_>, db: usize, replaced_by: Option<usize>) {
     let watches = &ctx.server.events.watches;
     if !watches.is_used() {
@@ -36,8 +36,8 @@ fn touch_watched(ctx: &mut Ctx<'_, '_>, db: usize, replaced_by: Option<usize>) {
     }
 }
 
-/// One operation; none for a database that is empty, so that nothing is left to be dropped for it. Replay does what
-/// was done.
+/// One operation; none for an empty database, so that there is nothing to drop for it. Replay repeats the logged
+/// operations.
 fn flush(ctx: &mut Ctx<'_, '_>, db: usize) -> CommandResult {
     touch_watched(ctx, db, None);
     if ctx.now_ms != REPLAY_MS && ctx.tx().is_database_empty(db) {
@@ -63,8 +63,8 @@ pub(super) fn flushdb(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     Ok(())
 }
 
-/// FLUSHALL [ASYNC | SYNC]. Logged as one FLUSHDB a database, so that the number of operations does
-/// not depend on how many databases the replaying server is configured for. A save that runs is called off.
+/// FLUSHALL [ASYNC | SYNC]. Logged as one FLUSHDB per database, so that the number of operations does
+/// not depend on the replaying server's number of databases. A running save is cancelled.
 pub(super) fn flushall(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     check_mode(ctx)?;
     ctx.changes.empty(&ctx.server.events);
@@ -87,14 +87,14 @@ pub(super) fn flushall(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     Ok(())
 }
 
-/// Keys that somebody waits for may have something else now, or nothing.
+/// Keys that clients wait for may have gained or lost a value.
 fn note_waited_for(ctx: &mut Ctx<'_, '_>, db: usize) {
     for key in ctx.server.blocking.keys_of(db) {
         ctx.changes.note_ready(db, key);
     }
 }
 
-/// SWAPDB index1 index2: one operation, none when both are the same.
+/// SWAPDB index1 index2: one operation, or none if the indexes are equal.
 pub(super) fn swapdb(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let index = |at: usize, error| {
         parse_i64(ctx.args.get(at))

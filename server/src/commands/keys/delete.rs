@@ -6,11 +6,11 @@ use crate::keyspace::{Reason, count_removed, tell_removed};
 use crate::value::ValueType;
 use sexton_engine::{Deletion, Entry, Key};
 
-/// DEL key [key ...], and UNLINK: deleting is opening a grave, so there is nothing to do lazily.
+/// DEL key [key ...], and UNLINK: a delete opens a grave, so there is nothing to do lazily.
 ///
-/// One look-up a key, and one operation a deleted one (X1). Logged as it came: replay finds the same keys, each of them
-/// once. Where a key is due its delete is logged by itself (X3), and the rest in pieces around it: in the order in which
-/// it was done.
+/// One look-up per key, and one operation per deleted key (X1). Logged verbatim: replay finds these keys, each of them
+/// once. The delete of an expired key is logged separately (X3), and the request is split around it, in the order of
+/// execution.
 pub(super) fn del(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (db, now_ms, args) = (ctx.client.db, ctx.now_ms, ctx.args);
     let engine = &ctx.server.engine;

@@ -1,6 +1,6 @@
 //! RENAME, RENAMENX, COPY, MOVE: a root record under another name.
 //!
-//! All of them are logged as they came: on the same state they do the same operations.
+//! All of them are logged verbatim: replay on the same state performs the same operations.
 
 use super::database_arg;
 use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
@@ -45,7 +45,7 @@ fn rename_unless(ctx: &mut Ctx<'_, '_>, keep_existing: bool) -> Result<bool, Com
     if exists(ctx, db, target) && keep_existing {
         return Ok(false);
     }
-    // Redis tells of the new name last.
+    // Redis notifies of the new name last.
     ctx.put_anew(db, target, meta, &value, None);
     ctx.delete(db, source, Event::generic("rename_from"));
     ctx.changes.tell_last(&ctx.server.events, target);

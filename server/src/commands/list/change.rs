@@ -1,4 +1,4 @@
-//! Commands that change what is within: LSET, LINSERT, LREM, LTRIM.
+//! Commands that change inner elements: LSET, LINSERT, LREM, LTRIM.
 
 use super::index_within;
 use crate::commands::positions::range_of;
@@ -8,10 +8,10 @@ use crate::keyspace::collection::{Edit, ListEdit, Lists};
 use crate::keyspace::paged::Stop;
 use sexton_engine::page::{List, Pages};
 
-/// Elements of a list in pages that are looked at before more of them are brought into memory.
+/// Elements of a paged list that are searched before more of them are loaded into memory.
 const SEARCHED_TOGETHER: u64 = 4096;
 
-/// LSET key index element: one operation, logged as it came.
+/// LSET key index element: one operation, logged verbatim.
 pub(super) fn lset(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let key = ctx.args.get(1);
     if let Some(paged) = ctx.paged::<Lists>(Purpose::Write, key)? {
@@ -40,7 +40,7 @@ pub(super) fn lset(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     Ok(())
 }
 
-/// LINSERT key BEFORE|AFTER pivot element: one operation or none, logged as it came.
+/// LINSERT key BEFORE|AFTER pivot element: one operation or none, logged verbatim.
 pub(super) fn linsert(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let behind = match ctx.args.get(2) {
         word if word.eq_ignore_ascii_case(b"AFTER") => 1,
@@ -81,7 +81,7 @@ pub(super) fn linsert(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     Ok(())
 }
 
-/// The number of the first element that is equal to `wanted`: the pages up to it are read, some together.
+/// The index of the first element equal to `wanted`: the pages up to it are read, several together.
 fn position<P: Pages>(list: &List, pages: &P, wanted: &[u8]) -> Result<Option<u64>, Stop> {
     let mut from = 0;
     while from < list.len() {
@@ -109,7 +109,7 @@ pub(super) fn positions<P: Pages>(list: &List, pages: &P, wanted: &[u8]) -> Resu
     Ok(found)
 }
 
-/// LREM key count element: one operation, or none when it is not there; logged as it came.
+/// LREM key count element: one operation, or none if the element does not exist; logged verbatim.
 pub(super) fn lrem(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let count = ctx.int_arg(2)?;
     let (key, element) = (ctx.args.get(1), ctx.args.get(3));
@@ -167,8 +167,8 @@ pub(super) fn lrem(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     Ok(())
 }
 
-/// LTRIM key start stop: one operation, logged as it came, also when nothing goes: those who watch the key hear of it as
-/// Redis' do.
+/// LTRIM key start stop: one operation, logged verbatim even if nothing is removed. Watchers of the key are notified
+/// in that case too, as in Redis.
 pub(super) fn ltrim(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (first, last) = (ctx.int_arg(2)?, ctx.int_arg(3)?);
     let key = ctx.args.get(1);
@@ -177,7 +177,7 @@ pub(super) fn ltrim(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         let (start, end, len) = (kept.start as u64, kept.end as u64, paged.count() as u64);
         ctx.change_list(key, &paged, Event::list("ltrim"), |pages, list| {
             if start < end {
-                // One that loses all goes whole, unread.
+                // A list that loses all elements is deleted as a whole, unread.
                 needs(list, pages, 0..start)?;
                 needs(list, pages, end..len)?;
             }

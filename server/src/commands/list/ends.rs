@@ -28,7 +28,7 @@ pub(super) fn rpushx(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     push(ctx, Side::Last, true)
 }
 
-/// One operation, logged as it came.
+/// One operation, logged verbatim.
 fn push(ctx: &mut Ctx<'_, '_>, side: Side, must_exist: bool) -> CommandResult {
     let (key, args) = (ctx.args.get(1), ctx.args);
     if let Some(paged) = ctx.paged::<Lists>(Purpose::Write, key)? {
@@ -81,7 +81,7 @@ pub(super) fn rpop(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     pop(ctx, Side::Last, "ERR wrong number of arguments for 'rpop' command")
 }
 
-/// One operation, logged as it came.
+/// One operation, logged verbatim.
 fn pop(ctx: &mut Ctx<'_, '_>, side: Side, wrong_arity: &'static str) -> CommandResult {
     if ctx.args.len() > 3 {
         return Err(CommandError::text(wrong_arity));

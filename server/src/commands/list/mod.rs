@@ -1,7 +1,7 @@
 //! List commands.
 //!
-//! Every command makes at most one engine operation a key, and its log form, executed on the same state, makes the same
-//! ones.
+//! Every command performs at most one engine operation per key. Its log form, executed on the same state, repeats these
+//! operations.
 
 mod change;
 mod ends;

@@ -8,7 +8,7 @@ use crate::number::parse_i64;
 struct Options {
     /// Which match is the first that counts; negative ones count from the end.
     rank: i64,
-    /// How many are answered, 0 for all; `None`: one, by itself.
+    /// Number of answers, 0 for all; `None`: one, without an array.
     count: Option<u64>,
     /// How many elements are compared, 0 for all.
     compared_max: u64,

@@ -1,4 +1,4 @@
-//! Commands that move an element from list to list: RPOPLPUSH, LMOVE, and those that wait for one: BRPOPLPUSH, BLMOVE.
+//! Commands that move an element between lists: RPOPLPUSH, LMOVE, and their blocking forms: BRPOPLPUSH, BLMOVE.
 
 use super::side;
 use crate::blocking::{Side, Wants};
@@ -122,7 +122,7 @@ impl Held {
     }
 }
 
-/// Moves an element and answers it; false when there is none. One operation for each of the two lists, logged as LMOVE.
+/// Moves an element and answers it; false if there is none. One operation for each of the two lists, logged as LMOVE.
 fn transfer(ctx: &mut Ctx<'_, '_>, from: Side, to: Side) -> Result<bool, CommandError> {
     let (source, destination) = (ctx.args.get(1), ctx.args.get(2));
     let Some(left) = find(ctx, source)? else { return Ok(false) };

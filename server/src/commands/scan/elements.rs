@@ -1,8 +1,8 @@
 //! HSCAN, SSCAN and ZSCAN: pages of the elements of one collection.
 //!
-//! A compact collection is one page, as in Redis. Of another, a page has the elements whose hash lies between the cursor
-//! and the next one. The hash of an element depends on its name alone, and stays the same over a restart. So an element
-//! that is there all the time is in exactly one page of a full walk, whatever is added or removed meanwhile.
+//! A compact collection is one page, as in Redis. In any other collection, a page has the elements whose hashes are between
+//! its cursor and the next. An element's hash depends only on its name and survives a restart. So an element that exists
+//! throughout a full walk is in exactly one of its pages, whatever is added or removed meanwhile.
 
 use super::{Options, parse_cursor};
 use crate::dispatch::{CommandResult, Ctx, Purpose};
@@ -16,10 +16,10 @@ use sexton_engine::TxPages;
 use sexton_engine::page::PageError;
 use std::hash::{DefaultHasher, Hasher};
 
-/// Hashes are below it: every client's number type holds a cursor of 52 bits.
+/// Upper bound of hashes: every client's number type can represent a cursor of 52 bits.
 const HASHES: u64 = 1 << 52;
 
-/// Set in cursors of collections that lie in pages.
+/// Set in cursors of paged collections.
 const OF_PAGES: u64 = HASHES;
 
 fn hash(name: &[u8]) -> u64 {
@@ -34,7 +34,7 @@ pub(in crate::commands) struct Page<'a> {
     options: Options<'a>,
 }
 
-/// Answers `COMMAND key cursor [MATCH pattern] [COUNT count]`. A key that holds nothing has no elements; for another,
+/// Answers `COMMAND key cursor [MATCH pattern] [COUNT count]`. A missing key has no elements; otherwise
 /// `answer` must call [`Page::answer`].
 pub(in crate::commands) fn scan<K: Kind>(
     ctx: &mut Ctx<'_, '_>,
@@ -91,8 +91,8 @@ impl Found<'_> {
     }
 }
 
-/// Answers the elements of some pages. A cursor of a collection that has come to lie in pages since is no place in them: they are walked
-/// from their start. `walk` adds what is at a cursor, and gives the next one.
+/// Answers the elements of some pages. If the collection was paged only after the cursor was returned, the cursor is no position
+/// in the pages: they are walked from their start. `walk` adds the elements at a cursor, and returns the next cursor.
 fn scan_pages<S: Structure>(
     ctx: &mut Ctx<'_, '_>,
     (paged, cursor, options): (&Paged, u64, &Options<'_>),
@@ -128,8 +128,8 @@ fn head(out: &mut Reply, next: u64, parts: usize) {
 }
 
 impl Page<'_> {
-    /// Writes the page of a collection with `count` elements. `name` gives an element's name, `write` its `PARTS` parts of
-    /// the reply.
+    /// Writes a page of a collection with `count` elements. `name` returns an element's name, `write` writes its `PARTS` parts
+    /// of the reply.
     pub(in crate::commands) fn answer<const PARTS: usize, T>(
         &self,
         (count, encoding): (usize, Encoding),

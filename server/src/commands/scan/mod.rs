@@ -1,8 +1,8 @@
 //! Commands that walk the key space: SCAN, KEYS, RANDOMKEY, DBSIZE.
 //!
-//! They see the newest state in key order whatever is in memory. Inside MULTI they run under all
-//! latches, otherwise on a helper thread without any. They change nothing: a key whose time has
-//! come is left out and deleted by the expiry cycle.
+//! They see the newest state in key order, regardless of what is in memory. Inside MULTI they run under all
+//! latches, otherwise on a helper thread without any. They change nothing: an expired key is
+//! left out, and the expiry cycle deletes it.
 
 pub(super) mod elements;
 
@@ -29,7 +29,7 @@ fn storage_error(error: EngineError) -> CommandError {
     format!("ERR storage: {error}").into()
 }
 
-/// Shows `visit` the live keys of a range that are not due, without their values, until it answers
+/// Passes the live, unexpired keys of a range to `visit`, without their values, until it returns
 /// false.
 fn walk(
     ctx: &mut Ctx<'_, '_>,
@@ -105,7 +105,7 @@ impl<'a> Options<'a> {
     }
 }
 
-/// A cursor as Redis reads it: decimal, an optional sign, nothing behind it.
+/// A cursor as Redis parses it: decimal, an optional sign, nothing after it.
 fn parse_cursor(text: &[u8]) -> Result<u64, CommandError> {
     const INVALID: CommandError = CommandError::text("ERR invalid cursor");
     let (negative, digits) = match text {
@@ -124,7 +124,7 @@ fn parse_cursor(text: &[u8]) -> Result<u64, CommandError> {
     Ok(if negative { number.wrapping_neg() } else { number })
 }
 
-/// SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]: looks at `count` keys.
+/// SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]: examines `count` keys.
 fn scan(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let cursor = parse_cursor(ctx.args.get(1))?;
     let options = Options::of_keys(ctx.args)?;
@@ -180,7 +180,7 @@ fn keys(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     Ok(())
 }
 
-/// RANDOMKEY: one of the keys that are not due, approximately each with the same probability.
+/// RANDOMKEY: one of the keys that have not expired, approximately uniformly distributed.
 fn randomkey(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (db, now_ms) = (ctx.client.db, ctx.now_ms);
     let drawn = match (&ctx.client.snapshot_session, ctx.tx.as_deref_mut()) {

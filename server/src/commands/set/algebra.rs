@@ -1,4 +1,4 @@
-//! Commands of several sets: SINTER, SUNION, SDIFF, and those that store or count the result.
+//! Commands on several sets: SINTER, SUNION, SDIFF, and those that store or count the result.
 
 use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
 use crate::events::Event;
@@ -110,7 +110,7 @@ fn difference(sources: &[Option<SetEdit>], _: usize) -> Members<'_> {
     first.view().iter().filter(|member| !others.contains(member)).collect()
 }
 
-/// The members as a set of its own, whose order is that of Redis where it is one of integers.
+/// The members as a new set, whose order is that of Redis if it is a set of integers.
 fn made(ctx: &Ctx<'_, '_>, members: &Members<'_>) -> Result<SetEdit, CommandError> {
     let members = members.iter().map(|member| member.as_ref());
     // They are distinct.
@@ -125,7 +125,7 @@ fn answer(ctx: &mut Ctx<'_, '_>, combine: Combine) -> CommandResult {
     Ok(())
 }
 
-/// One operation, logged as it came; an empty result deletes the destination.
+/// One operation, logged verbatim; an empty result deletes the destination.
 fn store(ctx: &mut Ctx<'_, '_>, combine: Combine, event: Event) -> CommandResult {
     let (db, destination) = (ctx.client.db, ctx.args.get(1));
     let sources = sources(ctx, 2..ctx.args.len())?;

@@ -5,7 +5,7 @@ use crate::events::Event;
 use crate::keyspace::collection::{SetEdit, Sets};
 use crate::keyspace::paged::{Keyed, Paged};
 
-/// SADD key member [member ...]: one operation, or none when all are there; logged as it came.
+/// SADD key member [member ...]: one operation, or none if all members exist; logged verbatim.
 pub(super) fn sadd(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (key, thresholds) = (ctx.args.get(1), ctx.thresholds());
     let members = ctx.args.from(2);
@@ -38,7 +38,7 @@ pub(super) fn sadd(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     Ok(())
 }
 
-/// SREM key member [member ...]: one operation, or none when no member is there; logged as it came.
+/// SREM key member [member ...]: one operation, or none if no member exists; logged verbatim.
 pub(super) fn srem(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (key, members) = (ctx.args.get(1), ctx.args.from(2));
     if let Some(paged) = ctx.paged::<Sets>(Purpose::Write, key)? {
@@ -100,7 +100,7 @@ fn find(ctx: &mut Ctx<'_, '_>, key: &[u8]) -> Result<Option<Held>, CommandError>
     })
 }
 
-/// SMOVE source destination member: one operation for each of the two sets that changes, logged as it came.
+/// SMOVE source destination member: one operation for each of the two sets that changes, logged verbatim.
 pub(super) fn smove(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (source, destination, member) = (ctx.args.get(1), ctx.args.get(2), ctx.args.get(3));
     let Some(left) = find(ctx, source)? else {

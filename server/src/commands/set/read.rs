@@ -8,7 +8,7 @@ use crate::resp::Reply;
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-/// Up to so many members are each looked for from the start.
+/// Up to this many members are each searched for from the start of the set.
 const FEW_MEMBERS: usize = 8;
 
 /// SISMEMBER key member.

@@ -1,6 +1,6 @@
 //! SORT and SORT_RO.
 //!
-//! BY and GET patterns name keys that no key specification can tell, so these commands run under all latches.
+//! The keys named by BY and GET patterns cannot be derived from a key specification, so these commands take all latches.
 
 mod options;
 mod order;
@@ -25,7 +25,7 @@ fn sort(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     run(ctx, false)
 }
 
-/// SORT_RO: the same without STORE.
+/// SORT_RO: [`sort`] without STORE.
 fn sort_ro(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     run(ctx, true)
 }
@@ -37,7 +37,7 @@ fn run(ctx: &mut Ctx<'_, '_>, read_only: bool) -> CommandResult {
     let source = ctx.inspect_whole(Purpose::Read, db, key, |entry, _| {
         entry.map_or(Some(Source::default()), Source::of).ok_or(CommandError::WrongType)
     })?;
-    // Redis' sets have no order of their own: where the outcome has to be the same each time, they are sorted.
+    // Redis' sets have no order of their own: if the result must be deterministic, they are sorted.
     let is_to_last = options.store.is_some() || ctx.client.script.is_alone;
     if options.unsorted && source.is_set && is_to_last {
         options.sort_as_texts();
@@ -61,7 +61,7 @@ fn run(ctx: &mut Ctx<'_, '_>, read_only: bool) -> CommandResult {
     }
 }
 
-/// What is to be sorted: copies, for the patterns look at other keys meanwhile.
+/// The elements to sort: copies, because the patterns access other keys meanwhile.
 #[derive(Default)]
 struct Source {
     elements: Texts,
@@ -98,7 +98,7 @@ fn reply(ctx: &mut Ctx<'_, '_>, options: &Options<'_>, elements: &Texts, chosen:
     }
 }
 
-/// One operation, logged as it came: replay meets the same keys. An empty outcome deletes the destination: one operation
+/// One operation, logged verbatim: replay finds equal keys. An empty result deletes the destination: one operation
 /// if it existed, logged as DEL.
 fn store(
     ctx: &mut Ctx<'_, '_>,

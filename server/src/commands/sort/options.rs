@@ -21,7 +21,7 @@ pub(super) struct Options<'a> {
     pub(super) by: Option<Pattern<'a>>,
     /// A BY without a star: the elements stay in the order that they have.
     pub(super) unsorted: bool,
-    /// What the reply has of each element; nothing for the element itself.
+    /// The patterns whose values the reply contains for each element; empty for the element itself.
     pub(super) get: Vec<Pattern<'a>>,
     /// The destination of STORE.
     pub(super) store: Option<&'a [u8]>,
@@ -89,7 +89,7 @@ impl<'a> Options<'a> {
         let (start, most) = self.limit.unwrap_or((0, -1));
         let start = usize::try_from(start).unwrap_or(0).min(count);
         let left = count - start;
-        // A negative number of elements stands for all.
+        // A negative number of elements means all.
         start..start + usize::try_from(most).map_or(left, |most| most.min(left))
     }
 }

@@ -1,4 +1,4 @@
-//! The order of elements: by numbers or by texts, their own or those that a pattern names.
+//! The order of elements: by numbers or texts, either their own or those that a pattern names.
 
 use super::options::Options;
 use super::pattern::{Pattern, before_nul};
@@ -81,7 +81,7 @@ fn weights_as_numbers(
     elements: &Texts,
 ) -> Result<Vec<f64>, CommandError> {
     let weight = |text: Option<&[u8]>| text.map_or(Some(0.0), parse_weight);
-    // All of them are looked at even when one is no number: keys whose time has come go, as in Redis.
+    // All of them are read even if one is no number: expired keys are deleted, as in Redis.
     let weights: Vec<Option<f64>> = (0..elements.len())
         .map(|number| match pattern {
             Some(pattern) => pattern.look_up(ctx, elements.get(number), |text, _| weight(text)),
@@ -91,7 +91,7 @@ fn weights_as_numbers(
     weights.into_iter().collect::<Option<_>>().ok_or(NO_NUMBER)
 }
 
-/// A number as `strtod` reads it from the whole of a C string, which may be empty; neither NaN nor too large or too small.
+/// Parses a whole C string, which may be empty, as `strtod` does; neither NaN nor too large or too small.
 fn parse_weight(text: &[u8]) -> Option<f64> {
     let text = before_nul(text);
     if text.is_empty() {
@@ -102,7 +102,7 @@ fn parse_weight(text: &[u8]) -> Option<f64> {
     (is_whole && !(is_out_of_range(text, number))).then_some(number)
 }
 
-/// Where `strtod` says ERANGE.
+/// Whether `strtod` reports ERANGE.
 fn is_out_of_range(text: &[u8], number: f64) -> bool {
     if number.is_infinite() {
         return text.iter().any(u8::is_ascii_digit);

@@ -1,22 +1,22 @@
-//! BY and GET: what stands under a key, or in a field of it, whose name depends on the element.
+//! BY and GET: the value of a key, or of a hash field, whose name depends on the element.
 
 use crate::dispatch::{Ctx, Purpose};
 use crate::keyspace::collection::Hashes;
 use crate::keyspace::{Kind, StringView};
 use crate::resp::Reply;
 
-/// What a pattern names for an element. Redis reads patterns as C strings: what they are is decided before a NUL.
+/// The target of a pattern for an element. Redis reads patterns as C strings: only the part before a NUL counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pattern<'p> {
     /// `#`: the element itself.
     Element,
     /// There is no star: nothing.
     Nothing,
-    /// The star stands for the element.
+    /// The star is replaced by the element.
     Key {
         before: &'p [u8],
         behind: &'p [u8],
-        /// What follows `->`: the key holds a hash.
+        /// The part after `->`: the key holds a hash.
         field: Option<&'p [u8]>,
     },
 }

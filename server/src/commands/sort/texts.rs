@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// Byte strings one behind the other, found by their number.
+/// Concatenated byte strings, accessed by index.
 #[derive(Debug, Default)]
 pub(super) struct Texts {
     bytes: Vec<u8>,
@@ -10,7 +10,7 @@ pub(super) struct Texts {
 }
 
 impl Texts {
-    /// Copies of all that come.
+    /// Copies all texts of the iterator.
     pub(super) fn of<T: AsRef<[u8]>>(texts: impl Iterator<Item = T>) -> Self {
         let mut all = Self::default();
         texts.for_each(|text| all.push(text.as_ref()));

@@ -1,5 +1,5 @@
-//! Commands of several sorted sets: ZUNION, ZINTER, ZDIFF, and those that store or count the result. Sets take part, too:
-//! each of their members has the score 1.
+//! Commands on several sorted sets: ZUNION, ZINTER, ZDIFF, and those that store or count the result. Plain sets are
+//! accepted too: each of their members has the score 1.
 
 use super::{head, pair, store};
 use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
@@ -268,7 +268,7 @@ fn union<'s>(sources: &'s [Members<'_>], request: &Request) -> Vec<(f64, &'s [u8
     scores.into_iter().map(|(member, score)| (score, member)).collect()
 }
 
-/// At most so many members that are in all sources.
+/// Up to `most` members that are in all sources.
 fn intersection<'s>(
     sources: &'s [Members<'_>],
     request: &Request,

@@ -34,7 +34,7 @@ pub(super) struct Score {
 pub(super) enum Name<'a> {
     /// Before every name.
     Least,
-    /// Behind every name.
+    /// Greater than every name.
     Most,
     /// A name, which itself is within or not.
     Text { name: &'a [u8], is_open: bool },
@@ -51,7 +51,7 @@ impl<'a> Bounds<'a> {
         Ok(Self::Names(Name::parse(min)?, Name::parse(max)?))
     }
 
-    /// The ranks of the members within. `descending` counts ranks and `offset`, so many of which are left out, from the end.
+    /// The ranks of the members within the bounds, less the first `offset`. `descending` counts ranks and `offset` from the end.
     pub(super) fn ranks(
         &self,
         set: &SortedSetView<'_>,
@@ -79,7 +79,7 @@ impl<'a> Bounds<'a> {
         if descending { range.start..range.end - offset } else { range.start + offset..range.end }
     }
 
-    /// The same of a sorted set in pages.
+    /// Like [`Self::ranks`], but for a paged sorted set.
     pub(super) fn ranks_in_pages<P: Pages>(
         &self,
         (set, pages): (&Ranked, &P),
@@ -120,8 +120,8 @@ impl<'a> Bounds<'a> {
     }
 }
 
-/// Names have an order only among equal scores. Where scores differ, the outcome is that of Redis' walk through a small
-/// sorted set: from the first member within, over `offset` members whatever they are, to the first one that is outside.
+/// Names are ordered only among equal scores. If scores differ, the result is that of Redis' walk through a small sorted
+/// set: from the first member within, over `offset` members regardless of the bounds, to the first one outside.
 fn ranks_of_names(
     names: &[&[u8]],
     (min, max): (Name<'_>, Name<'_>),
@@ -130,7 +130,7 @@ fn ranks_of_names(
 ) -> Range<usize> {
     let above = |name: &&&[u8]| min.is_below(name);
     let below = |name: &&&[u8]| max.is_above(name);
-    // Redis looks at the two ends first.
+    // Redis checks the two ends first.
     let may_be = names.last().is_some_and(|name| above(&name))
         && names.first().is_some_and(|name| below(&name));
     if !may_be {
@@ -150,7 +150,7 @@ fn ranks_of_names(
 }
 
 impl Score {
-    /// As `strtod` reads the rest of a C string: nothing is 0.
+    /// Parses the rest of a C string as `strtod` does: the empty string is 0.
     fn parse(text: &[u8]) -> Result<Self, CommandError> {
         let (number, is_open) = match text.strip_prefix(b"(") {
             Some(number) => (number, true),
@@ -164,7 +164,7 @@ impl Score {
         Ok(Self { score, is_open })
     }
 
-    /// Where what is within begins, for a lower bound, or ends.
+    /// The position where the range begins, for a lower bound, or ends.
     fn cut(self, is_lower: bool) -> Option<Cut<'static>> {
         let score = page::Score::of(self.score)?;
         let is_behind = self.is_open == is_lower;
@@ -192,7 +192,7 @@ impl<'a> Name<'a> {
         }
     }
 
-    /// True when every member within would have to come before its lower bound.
+    /// True if every member within would have to precede its lower bound.
     fn excludes(self, max: Self) -> bool {
         match (self, max) {
             (Self::Least, Self::Least) | (Self::Most, _) => true,
@@ -204,7 +204,7 @@ impl<'a> Name<'a> {
         }
     }
 
-    /// Where what is within begins, for a lower bound, or ends, among members of one score.
+    /// The position where the range begins, for a lower bound, or ends, among members of one score.
     fn cut(self, score: page::Score, is_lower: bool) -> Cut<'a> {
         match self {
             Self::Least => Cut::BeforeScore(score),

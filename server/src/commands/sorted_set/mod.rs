@@ -1,7 +1,7 @@
 //! Sorted set commands.
 //!
-//! Every command makes at most one engine operation a key, and its log form, executed on the same state, makes the same
-//! ones.
+//! Every command performs at most one engine operation per key. Its log form, executed on the same state, repeats these
+//! operations.
 
 mod algebra;
 mod bounds;
@@ -69,8 +69,8 @@ fn pair((score, member): (f64, &[u8]), with_scores: bool, out: &mut Reply) {
     }
 }
 
-/// Puts `set` under `destination` in place of what is there: one operation, logged as it came. An empty one deletes the
-/// key. Answers how many members there are.
+/// Replaces the value of `destination` by `set`: one operation, logged verbatim. An empty one deletes the
+/// key. Returns the number of members.
 pub(super) fn store(
     ctx: &mut Ctx<'_, '_>,
     destination: &[u8],
@@ -91,7 +91,7 @@ pub(super) fn store(
     Ok(())
 }
 
-/// The score as Redis keeps it in a small sorted set, which shows in ZSCAN: an integer with all of its digits.
+/// The score as Redis stores it in a small sorted set, visible in ZSCAN: an integer with all of its digits.
 fn listpack_score_text(score: f64) -> String {
     let half = i64::MAX as f64 / 2.0;
     if score.fract() == 0.0 && (-half..=half).contains(&score) {

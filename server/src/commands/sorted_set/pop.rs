@@ -16,7 +16,7 @@ pub(super) fn zpopmax(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     pop(ctx, Side::Last)
 }
 
-/// One operation, or none when nothing is there; logged as it came.
+/// One operation, or none if the set is empty; logged verbatim.
 fn pop(ctx: &mut Ctx<'_, '_>, side: Side) -> CommandResult {
     let count = match ctx.args.len() {
         2 => None,

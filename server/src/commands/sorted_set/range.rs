@@ -1,4 +1,4 @@
-//! Commands that answer or store a range: ZRANGE, ZRANGESTORE, ZREVRANGE, ZRANGEBYSCORE, ZREVRANGEBYSCORE, ZRANGEBYLEX,
+//! Commands that return or store a range: ZRANGE, ZRANGESTORE, ZREVRANGE, ZRANGEBYSCORE, ZREVRANGEBYSCORE, ZRANGEBYLEX,
 //! ZREVRANGEBYLEX.
 
 use super::bounds::Bounds;
@@ -59,7 +59,7 @@ pub(super) fn zrevrangebylex(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     answer(ctx, Form { source: 1, by: Some(By::Name), descending: Some(true), stores: false })
 }
 
-/// ZRANGESTORE dst src min max [BYSCORE|BYLEX] [REV] [LIMIT offset count]: one operation, logged as it came; an empty
+/// ZRANGESTORE dst src min max [BYSCORE|BYLEX] [REV] [LIMIT offset count]: one operation, logged verbatim; an empty
 /// outcome deletes the destination.
 pub(super) fn zrangestore(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let form = Form { source: 2, by: None, descending: None, stores: true };

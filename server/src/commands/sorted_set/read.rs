@@ -47,7 +47,7 @@ pub(super) fn zmscore(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     })
 }
 
-/// The scores of these members of the sorted set under argument 1, if that lies in pages.
+/// The scores of these members of the sorted set under argument 1, if it is paged.
 pub(in crate::commands) fn scores_in_pages<'m>(
     ctx: &mut Ctx<'_, '_>,
     members: impl Iterator<Item = &'m [u8]> + Clone,

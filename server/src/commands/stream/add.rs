@@ -17,7 +17,7 @@ const ENTRY_MAX_BYTES: usize = 1 << 30;
 
 const TOO_LARGE: CommandError = CommandError::text("ERR Elements are too large to be stored");
 
-/// The ID that a new entry gets: `wanted` is the one of the request, with whether its second part is to be made up.
+/// The ID of a new entry: `wanted` is the requested one, and whether its second part is to be generated.
 fn new_id(
     last: StreamId,
     wanted: Option<(StreamId, bool)>,
@@ -39,7 +39,7 @@ fn new_id(
 
 /// XADD key [NOMKSTREAM] [MAXLEN|MINID [=|~] threshold [LIMIT count]] *|id field value [field value ...].
 ///
-/// One operation, logged with the ID; a rough trim as an exact one to what it has left.
+/// One operation, logged with the ID; a rough trim is logged as an exact one to its result.
 pub(super) fn xadd(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (args, key) = (ctx.args, ctx.args.get(1));
     let (mut words, mut must_exist, mut at) = (TrimWords::default(), false, 2);
@@ -103,7 +103,7 @@ fn pairs(args: Args<'_>, at: usize) -> impl Iterator<Item = (&[u8], &[u8])> {
     args.from(at).step_by(2).zip(args.from(at + 1).step_by(2))
 }
 
-/// The ID of an entry of so many bytes behind the last one.
+/// The ID of an entry of `bytes` bytes that follows `last`.
 fn next_id(
     ctx: &Ctx<'_, '_>,
     last: StreamId,
@@ -122,7 +122,7 @@ fn next_id(
     Ok(id)
 }
 
-/// Tells of an entry that was added, and logs and answers it. `left`: entries behind a trim.
+/// Notifies of an added entry, logs it and answers it. `left`: entries left after a trim.
 fn log_added(
     ctx: &mut Ctx<'_, '_>,
     (id, pairs_at): (StreamId, usize),
@@ -148,7 +148,7 @@ fn log_added(
     ctx.out.bulk(id.as_bytes());
 }
 
-/// XSETID key last-id [ENTRIESADDED entries] [MAXDELETEDID id]. One operation, logged as it came.
+/// XSETID key last-id [ENTRIESADDED entries] [MAXDELETEDID id]. One operation, logged verbatim.
 pub(super) fn xsetid(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (args, key) = (ctx.args, ctx.args.get(1));
     let id = parse_strict(args.get(2), 0)?;

@@ -1,4 +1,4 @@
-//! XACK, XCLAIM, XAUTOCLAIM: what is pending becomes another consumer's, or nobody's.
+//! XACK, XCLAIM, XAUTOCLAIM: pending entries are acknowledged or reassigned to another consumer.
 
 use super::held::{Held, each, hold, nothing, store};
 use super::id::{parse_start, parse_strict};
@@ -14,13 +14,13 @@ use crate::resp::Reply;
 use sexton_persistence::rdb::StreamId;
 use std::collections::BTreeMap;
 
-/// Pending entries that XAUTOCLAIM looks at for each that it may claim.
+/// Pending entries that XAUTOCLAIM examines per entry that it may claim.
 const LOOKS: u64 = 10;
 const COUNT_MAX: i64 = i64::MAX / 16;
-/// Entries that XAUTOCLAIM claims where nobody says how many.
+/// Default number of entries that XAUTOCLAIM claims.
 const COUNT: u64 = 100;
 
-/// XACK key group id [id ...]. One operation, or none; logged as it came.
+/// XACK key group id [id ...]. One operation, or none; logged verbatim.
 pub(super) fn xack(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (key, name) = (ctx.args.get(1), ctx.args.get(2));
     let known: Vec<_> = ctx.args.from(3).map_while(|id| parse_strict(id, 0).ok()).collect();
@@ -51,7 +51,7 @@ struct Terms {
     idle_min_ms: i64,
     now_ms: u64,
     delivered_ms: u64,
-    /// How often they have been delivered then; `None`: once more.
+    /// Their new delivery count; `None`: one more than before.
     deliveries: Option<u64>,
     /// The answer has IDs alone, and no delivery is counted.
     ids_only: bool,
@@ -147,7 +147,7 @@ impl<'a> Claims<'a> {
         }
     }
 
-    /// What is to be told to the log, when nothing more is claimed.
+    /// The commands to log, once nothing more is claimed.
     fn finish(mut self, key: &[u8]) -> Claimed {
         let mut logged = Vec::new();
         if !self.gone.is_empty() {
@@ -184,8 +184,8 @@ impl Claimed {
     }
 }
 
-/// The stream with what is asked of the pending entries of the request's group, and the entries that `asks` names; its groups, and where
-/// that one stands among them.
+/// The stream with the requested pending entries of the request's group, and the entries that `asks` names; its groups, and
+/// the index of that group.
 fn find_group(
     ctx: &mut Ctx<'_, '_>,
     pending: PendingAsked<'_>,
@@ -285,7 +285,7 @@ pub(super) fn xautoclaim(ctx: &mut Ctx<'_, '_>) -> CommandResult {
             return Err(CommandError::Syntax);
         }
     }
-    // Pending ones that it looks at, and the one behind.
+    // The pending entries to examine, and the next one.
     let most = usize::try_from(count.saturating_mul(LOOKS)).unwrap_or(usize::MAX);
     let pending = |group: &Group| -> Vec<StreamId> {
         let first = group.find_pending(start).unwrap_or_else(|at| at);

@@ -1,4 +1,4 @@
-//! XGROUP: groups and their consumers. Each subcommand makes at most one operation, and is logged as it came.
+//! XGROUP: groups and their consumers. Each subcommand performs at most one operation, and is logged verbatim.
 
 use super::held::{Held, hold, nothing};
 use super::id::{parse, parse_strict};
@@ -35,7 +35,7 @@ fn options(ctx: &Ctx<'_, '_>, may_make: bool) -> Result<(bool, Option<u64>), Com
     Ok((makes, read))
 }
 
-/// The stream, its groups, and where the group of the request stands among them.
+/// The stream, its groups, and the index of the request's group.
 type Found = (Held, Vec<Group>, usize);
 
 fn find_group(ctx: &mut Ctx<'_, '_>, pending: PendingAsked<'_>) -> Result<Found, CommandError> {
@@ -46,7 +46,7 @@ fn find_group(ctx: &mut Ctx<'_, '_>, pending: PendingAsked<'_>) -> Result<Found,
     Ok((held, groups, at))
 }
 
-/// Changes the groups of a stream that was there, which watchers of the key do not hear of.
+/// Changes the groups of an existing stream; watchers of the key are not notified.
 fn write(
     ctx: &mut Ctx<'_, '_>,
     held: Held,

@@ -1,4 +1,4 @@
-//! Streams as commands look at them, whether they lie in one record or in pages.
+//! Streams as commands see them, whether stored in one record or in pages.
 
 use super::find;
 use crate::dispatch::{CommandError, CommandResult, Ctx, OUT_OF_MEMORY, Purpose};
@@ -36,7 +36,7 @@ fn excerpt(
     ctx.read_pages(key, paged, |stream: &Streamed, pages, _| stream.excerpt(pages, parts, asks))
 }
 
-/// Shows a stream that has these parts, and the entries that `asks` names, which has seen the rest of it.
+/// Passes a stream with these parts to `look`, with the entries that `asks` names after seeing the rest of it.
 pub(super) fn look<R>(
     ctx: &mut Ctx<'_, '_>,
     (purpose, key): (Purpose, &[u8]),
@@ -53,15 +53,15 @@ pub(super) fn look<R>(
 
 /// A stream of which groups are to be changed.
 pub(super) enum Held {
-    /// It lies in one record; and when it expires, 0 for never.
+    /// Stored in one record; and its expiry time, 0 for never.
     Whole(StreamEdit, u64),
-    /// It lies in pages, of which this is what the command needs.
+    /// Stored in pages, of which this is the part that the command needs.
     Paged(Box<Pages>),
 }
 
 /// A stream in pages of which groups are to be changed.
 pub(super) struct Pages {
-    /// What its root says.
+    /// The content of its root.
     root: Paged,
     excerpt: Excerpt,
     /// The groups have been written.
@@ -120,7 +120,7 @@ impl Held {
     }
 }
 
-/// A stream of which a group is to be changed, with what is asked of its pending entries, and the entries that `asks` names.
+/// A stream to change a group of, with the requested pending entries, and the entries that `asks` names.
 pub(super) fn hold(
     ctx: &mut Ctx<'_, '_>,
     key: &[u8],
@@ -130,7 +130,7 @@ pub(super) fn hold(
     hold_parts(ctx, key, Parts::group(group, pending), asks)
 }
 
-/// The same with these parts.
+/// Like [`hold`], but for any `parts` of the stream.
 pub(super) fn hold_parts(
     ctx: &mut Ctx<'_, '_>,
     key: &[u8],
@@ -145,7 +145,7 @@ pub(super) fn hold_parts(
     Ok(found.map(|(edit, expire_at_ms)| Held::Whole(edit, expire_at_ms)))
 }
 
-/// Writes a stream of which groups have changed, once for each command that the log is told.
+/// Writes a stream with changed groups, once for each logged command.
 pub(super) fn store(
     ctx: &mut Ctx<'_, '_>,
     key: &[u8],

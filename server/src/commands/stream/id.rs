@@ -10,7 +10,7 @@ const TEXT_MAX: usize = 127;
 const INVALID: CommandError =
     CommandError::text("ERR Invalid stream ID specified as stream command argument");
 
-/// An unsigned number as Redis reads it, that is as C's `strtoull` does where it is not in its canonical form.
+/// Parses an unsigned number as Redis does, that is as C's `strtoull` if it is not in canonical form.
 fn number(text: &[u8]) -> Option<u64> {
     // C's text ends at a NUL.
     let text = text.split(|&byte| byte == 0).next().unwrap_or_default();
@@ -30,7 +30,7 @@ fn number(text: &[u8]) -> Option<u64> {
     Some(if negative { number.wrapping_neg() } else { number })
 }
 
-/// The ID `ms` or `ms-seq`, and whether its second part is to be made up (`ms-*`). Without that part it is `missing_seq`.
+/// The ID `ms` or `ms-seq`, and whether its second part is to be generated (`ms-*`). A missing part is `missing_seq`.
 fn parse_parts(text: &[u8], missing_seq: u64) -> Result<(StreamId, bool), CommandError> {
     if text.len() > TEXT_MAX {
         return Err(INVALID);

@@ -9,7 +9,7 @@ use crate::keyspace::paged::{GroupsAsked, Parts, PendingAsked};
 use crate::keyspace::stream_read::{answer_entries, answer_entry};
 use crate::resp::Reply;
 
-/// Entries that XINFO STREAM FULL shows where nobody says how many.
+/// Default number of entries that XINFO STREAM FULL shows.
 const ENTRIES_SHOWN: usize = 10;
 
 /// Answers a help text.
@@ -105,7 +105,7 @@ pub(super) fn stream(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (args, key) = (ctx.args, ctx.args.get(2));
     let word = |at: usize, name: &[u8]| args.get(at).eq_ignore_ascii_case(name);
     let mut most = ENTRIES_SHOWN;
-    // Redis looks at the options behind the key.
+    // Redis parses the options after the key.
     let options = match args.len() {
         3 => Ok(false),
         4 if word(3, b"FULL") => Ok(true),
@@ -158,7 +158,7 @@ pub(super) fn stream(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     })?
 }
 
-/// A group as XINFO STREAM FULL shows it, with at most so many pending entries of each list.
+/// A group as XINFO STREAM FULL shows it, with at most `most` pending entries per list.
 fn answer_group(stream: StreamView<'_>, group: &Group, most: usize, out: &mut Reply) {
     out.map(7);
     named("name", &group.name, out);

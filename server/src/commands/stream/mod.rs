@@ -1,7 +1,7 @@
 //! Stream commands.
 //!
-//! A command makes as many engine operations as the log has commands of what it did: each of those, executed on the same
-//! state, makes one.
+//! A command performs one engine operation per log command it produces: each log command, executed on the same state,
+//! performs exactly one.
 
 mod add;
 mod claim;
@@ -54,7 +54,7 @@ fn wall_ms(ctx: &Ctx<'_, '_>) -> u64 {
     if ctx.now_ms == REPLAY_MS { clock::now_ms() } else { ctx.now_ms }
 }
 
-/// A copy of the stream that a key holds, to change it, with its expiry.
+/// A copy of the key's stream, to be changed, with its expiry.
 fn find(
     ctx: &mut Ctx<'_, '_>,
     key: &[u8],
@@ -65,7 +65,7 @@ fn find(
     })
 }
 
-/// Where the group of this name stands.
+/// The index of the group of this name.
 fn group_at(groups: &[Group], name: &[u8]) -> Option<usize> {
     groups.binary_search_by(|group| group.name.as_slice().cmp(name)).ok()
 }

@@ -70,7 +70,7 @@ pub(super) fn xpending(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     })?
 }
 
-/// How many entries are pending, from which to which, and for whom.
+/// The summary of pending entries: their number, the first and the last, and the number per consumer.
 fn summary(group: &Group, out: &mut Reply) {
     out.array(4);
     out.int(group.totals.entries as i64);

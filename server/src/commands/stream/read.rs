@@ -21,7 +21,7 @@ use sexton_persistence::rdb::StreamId;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-/// Entries that somebody gets who has waited and has not said how many.
+/// Maximum number of entries for a client that has waited and gave no COUNT.
 const COUNT_AFTER_WAIT: u64 = 1000;
 
 /// What a request asks for.
@@ -29,7 +29,7 @@ const COUNT_AFTER_WAIT: u64 = 1000;
 struct Options {
     /// It waits: until when.
     block: Option<Option<Instant>>,
-    /// At most so many entries of each stream; 0 for all.
+    /// Maximum number of entries per stream; 0 for all.
     count: u64,
     member: Option<Member>,
     keys: Range<usize>,
@@ -41,7 +41,7 @@ enum From {
     After(StreamId),
     /// What the group has not read.
     New,
-    /// The same, but there is nothing.
+    /// Like `New`, but the group has read everything.
     Nothing,
 }
 
@@ -57,7 +57,7 @@ pub(super) fn xreadgroup(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     run(ctx, options)
 }
 
-/// When somebody gives up who waits for so many ms; 0 for never.
+/// When a wait of `text` milliseconds times out; never for 0.
 fn deadline(text: &[u8]) -> Result<Option<Instant>, CommandError> {
     let ms = parse_i64(text)
         .ok_or(CommandError::text("ERR timeout is not an integer or out of range"))?;
@@ -153,7 +153,7 @@ fn places(ctx: &mut Ctx<'_, '_>, options: &Options) -> Result<Vec<From>, Command
             (id, _) => From::After(parse_strict(id, 0)?),
         });
     }
-    // Somebody who has waited, and is to look again, goes on from where it began to wait.
+    // A client that has waited, and is to look again, continues from its position when it began to wait.
     if let Some(Wants::Read(read)) = ctx.client.waiter.as_ref().map(|waiter| &waiter.wants)
         && read.member.is_none()
         && read.after.len() == count
@@ -163,7 +163,7 @@ fn places(ctx: &mut Ctx<'_, '_>, options: &Options) -> Result<Vec<From>, Command
     Ok(places)
 }
 
-/// The last ID of a stream; for a member of a group whether there is anything that the group has not read.
+/// The last ID of a stream; for a group member, whether there are entries that the group has not read.
 fn place(
     ctx: &mut Ctx<'_, '_>,
     key: &[u8],
@@ -251,7 +251,7 @@ fn has_after(stream: &StreamView<'_>, after: StreamId) -> bool {
     stream.count() > 0 && stream.last_valid_id() > after
 }
 
-/// What is pending for a consumer behind an ID, at most `count` (0: all).
+/// The entries pending for a consumer after an ID, at most `count` (0: all).
 fn own_behind(consumer: &[u8], after: StreamId, count: u64) -> PendingAsked<'_> {
     let most = if count == 0 { usize::MAX } else { usize::try_from(count).unwrap_or(usize::MAX) };
     let span = |start| PendingSpan { start, most, consumer: Some(consumer), ..PendingSpan::ALL };

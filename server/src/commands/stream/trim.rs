@@ -11,7 +11,7 @@ use crate::number::parse_i64;
 use sexton_engine::TxPages;
 use sexton_engine::page::PageError;
 
-/// Entries of a node for the limit that holds where none is given.
+/// The default limit of a rough trim, in nodes of `stream-node-max-entries` entries.
 const NODES_OF_LIMIT: u64 = 100;
 const LIMIT_WITHOUT_NODES: u64 = 10_000;
 const LIMIT_MAX: u64 = 1_000_000;
@@ -58,7 +58,7 @@ impl TrimWords {
         Ok(0)
     }
 
-    /// What they ask for. Replay knows no limit: what was logged was trimmed when it came.
+    /// The requested trim. Replay applies no limit: the logged trim was already limited.
     pub(super) fn finish(self, ctx: &Ctx<'_, '_>) -> Result<Option<Trim>, CommandError> {
         if self.limit.is_some_and(|limit| limit > 0) && self.to.is_none() {
             return Err(CommandError::text(
@@ -88,8 +88,8 @@ pub(super) fn damaged(error: PageError) -> CommandError {
     format!("ERR storage: a stream: {error}").into()
 }
 
-/// Changes a stream in pages: one operation, told as `event`; answers how many entries it has removed, and how many are left. One that
-/// has become empty lies in one record again. `None`: the operation has left it as it was. Log it.
+/// Changes a paged stream: one operation, reported as `event`. Returns the numbers of removed and of remaining entries. An empty
+/// stream is stored in one record again. `None`: the operation left it unchanged. The caller logs it.
 pub(super) fn change(
     ctx: &mut Ctx<'_, '_>,
     (key, paged): (&[u8], &Paged),
@@ -113,8 +113,8 @@ pub(super) fn change(
     Ok(Some((count, 0)))
 }
 
-/// XTRIM key MAXLEN|MINID [=|~] threshold [LIMIT count]. One operation, or none when nothing goes. A rough trim is logged
-/// as an exact one to what it has left.
+/// XTRIM key MAXLEN|MINID [=|~] threshold [LIMIT count]. One operation, or none if nothing is removed. A rough trim is logged
+/// as an exact one to its result.
 pub(super) fn xtrim(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (db, args, key) = (ctx.client.db, ctx.args, ctx.args.get(1));
     let (mut words, mut at) = (TrimWords::default(), 2);
@@ -156,7 +156,7 @@ pub(super) fn xtrim(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     Ok(())
 }
 
-/// XDEL key id [id ...]. One operation, or none when none is there; logged as it came.
+/// XDEL key id [id ...]. One operation, or none if no entry exists; logged verbatim.
 pub(super) fn xdel(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (key, event) = (ctx.args.get(1), Event::stream("xdel"));
     let ids = |ctx: &Ctx<'_, '_>| {

@@ -29,7 +29,7 @@ pub(super) fn decrby(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     add(ctx, increment)
 }
 
-/// One operation, which keeps the expiry; logged as it came.
+/// One operation, which keeps the expiry; logged verbatim.
 fn add(ctx: &mut Ctx<'_, '_>, increment: i64) -> CommandResult {
     let (db, key) = (ctx.client.db, ctx.args.get(1));
     let (old, expire_at_ms) =
@@ -49,7 +49,7 @@ fn add(ctx: &mut Ctx<'_, '_>, increment: i64) -> CommandResult {
 }
 
 /// INCRBYFLOAT key increment. One operation, which keeps the expiry; logged as the SET of its
-/// outcome.
+/// result.
 pub(super) fn incrbyfloat(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (db, key) = (ctx.client.db, ctx.args.get(1));
     let (old, expire_at_ms) = ctx.lookup::<Strings, _>(Purpose::Write, key, |string, _| {

@@ -83,7 +83,7 @@ impl<'a> Options<'a> {
                 Owner::GetEx if is("PERSIST") && no_expiry => options.persist = true,
                 _ => {
                     let kind = ExpiryKind::named(option).ok_or(CommandError::Syntax)?;
-                    // The same unit given twice is fine, and the last one counts; two units are not.
+                    // One unit may be given twice, and the last value counts; two different units may not.
                     let same_unit = options.expiry.is_none_or(|(earlier, _)| earlier == kind);
                     if options.keep_ttl || options.persist || !same_unit || at + 1 == range.end {
                         return Err(CommandError::Syntax);
@@ -111,7 +111,7 @@ pub(in crate::commands) fn absolute_ms(
     at_least(1, (kind, text), now_ms, command)
 }
 
-/// The same of a field, which may be due at once: zero is allowed.
+/// Like [`absolute_ms`], but for a field, which may expire at once: zero is allowed.
 pub(in crate::commands) fn field_ms(
     kind: ExpiryKind,
     text: &[u8],

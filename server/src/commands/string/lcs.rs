@@ -47,9 +47,9 @@ struct Match {
     len: usize,
 }
 
-/// The longest common subsequence of two strings, and, unless only its length is wanted, the way to it.
+/// The longest common subsequence of two strings, and, unless only its length is requested, the path to it.
 ///
-/// Lengths are known of two rows of prefixes at a time. What the way back needs of the others is one bit of each pair.
+/// The lengths of two rows of prefixes are known at a time. Of the others, the path needs one bit per pair.
 struct Table {
     length: u32,
     /// Of each pair of prefixes: whether the first one's is the one to shorten.
@@ -106,8 +106,8 @@ impl Table {
         self.shortens_first[cell / 64] & 1 << (cell % 64) != 0
     }
 
-    /// The runs of one longest subsequence, from the end of the strings to their start. Where both
-    /// ways are equally long, the second string is shortened first, as in Redis.
+    /// The runs of one longest subsequence, from the end of the strings to their start. If both
+    /// paths are equally long, the second string is shortened first, as in Redis.
     fn matches(&self, a: &[u8], b: &[u8]) -> Vec<Match> {
         let mut runs: Vec<Match> = Vec::new();
         let (mut i, mut j) = (a.len(), b.len());

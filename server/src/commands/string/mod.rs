@@ -1,7 +1,7 @@
 //! String commands.
 //!
-//! Every command that changes a key makes exactly one engine operation a key it writes, and its log
-//! form, executed on the same state, makes the same ones; the functions say where that is not plain.
+//! Every command that changes a key performs exactly one engine operation per key it writes. Its log form,
+//! executed on the same state, repeats these operations; where that is not obvious, the function explains it.
 
 mod counter;
 pub(super) mod expiry_options;

@@ -19,7 +19,7 @@ pub(in crate::commands) fn check_bytes(
     if bytes > memory_max_bytes { Err(CommandError::text(OUT_OF_MEMORY)) } else { Ok(()) }
 }
 
-/// APPEND key value. One operation, even for an empty value; logged as it came.
+/// APPEND key value. One operation, even for an empty value; logged verbatim.
 pub(super) fn append(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (db, key, tail) = (ctx.client.db, ctx.args.get(1), ctx.args.get(2));
     let (max_bytes, memory_max_bytes) = (ctx.string_max_bytes(), ctx.memory_max_bytes());
@@ -67,7 +67,7 @@ pub(super) fn getrange(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     })
 }
 
-/// SETRANGE key offset value. One operation unless the value is empty; logged as it came.
+/// SETRANGE key offset value. One operation unless the value is empty; logged verbatim.
 pub(super) fn setrange(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (db, key, patch) = (ctx.client.db, ctx.args.get(1), ctx.args.get(3));
     let offset = u64::try_from(ctx.int_arg(2)?)

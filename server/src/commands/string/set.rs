@@ -26,7 +26,7 @@ fn store(ctx: &mut Ctx<'_, '_>, key: &[u8], value: &[u8], expire_at_ms: u64) {
 
 /// SET key value [NX | XX] [GET] [EX s | PX ms | EXAT s | PXAT ms | KEEPTTL].
 ///
-/// The log says SET without its conditions, which held; KEEPTTL becomes the expiry that was kept.
+/// The log has SET without its conditions, which were met; KEEPTTL becomes the expiry that was kept.
 pub(super) fn set(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (key, value) = (ctx.args.get(1), ctx.args.get(2));
     if ctx.args.len() == 3 {

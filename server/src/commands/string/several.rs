@@ -17,7 +17,7 @@ pub(super) fn mget(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     Ok(())
 }
 
-/// MSET key value [key value ...]: one operation a pair, logged as it came.
+/// MSET key value [key value ...]: one operation a pair, logged verbatim.
 pub(super) fn mset(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     if ctx.args.len().is_multiple_of(2) {
         return Err(CommandError::text("ERR wrong number of arguments for 'mset' command"));
@@ -44,7 +44,7 @@ pub(super) fn msetnx(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     Ok(())
 }
 
-/// A key named twice is written twice, so replaying the request gives the same operations.
+/// A key named twice is written twice, so replay of the request repeats the operations.
 fn store_pairs(ctx: &mut Ctx<'_, '_>) {
     let db = ctx.client.db;
     let meta = Written::Whole.expiring_at(0);

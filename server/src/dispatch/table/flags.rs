@@ -1,4 +1,4 @@
-//! Command flags as a bit set, so that the dispatcher can ask for several at once, and what flags of keys need.
+//! Command flags as a bit set, so that the dispatcher can test several at once, and the rights that key flags require.
 
 use crate::auth::KeyRights;
 
@@ -85,7 +85,7 @@ impl Flags {
     }
 }
 
-/// What a user must be allowed to do with a key for a command with these key flags (`RW access update`).
+/// The key permissions that a user needs for a command with these key flags (`RW access update`).
 pub(crate) fn key_rights(flags: &str) -> KeyRights {
     flags.split(' ').fold(KeyRights::NONE, |rights, flag| match flag {
         "access" => rights.and(KeyRights::READ),

@@ -1,4 +1,4 @@
-//! Finding the keys of a request by the key specifications of its command.
+//! Finds the keys of a request by the key specifications of its command.
 
 use super::CommandSpec;
 use super::flags::key_rights;
@@ -6,7 +6,7 @@ use crate::auth::KeyRights;
 use crate::dispatch::Args;
 use crate::number::parse_i64;
 
-/// One key argument and what the command does with it.
+/// One key argument and its use by the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyUse {
     /// Index among the arguments; the command's name is 0.
@@ -23,14 +23,14 @@ impl KeyUse {
     }
 }
 
-/// The arguments do not say where the keys are (`EVAL s abc`), or only the command itself knows.
+/// The arguments do not determine the keys (`EVAL s abc`), or only the command itself knows them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyError;
 
 /// The keys of a request, in the order of the command's key specifications.
 ///
 /// # Errors
-/// [`KeyError`] when a specification cannot be followed; Redis then answers that the arguments are
+/// [`KeyError`] if a specification cannot be followed; Redis then answers that the arguments are
 /// invalid.
 pub fn key_positions(spec: &CommandSpec, args: Args<'_>) -> Result<Vec<KeyUse>, KeyError> {
     if spec.name == "set" {
@@ -58,8 +58,8 @@ pub fn key_positions(spec: &CommandSpec, args: Args<'_>) -> Result<Vec<KeyUse>, 
     Ok(keys)
 }
 
-/// The destination of GEORADIUS and GEORADIUSBYMEMBER is what the last of several STORE and STOREDIST names; their key
-/// specifications tell of the first ones.
+/// The destination of GEORADIUS and GEORADIUSBYMEMBER is the key named by the last of several STORE and STOREDIST; their
+/// key specifications describe the first ones.
 fn add_last_store(spec: &CommandSpec, args: Args<'_>, keys: &mut Vec<KeyUse>) {
     if !matches!(spec.name, "georadius" | "georadiusbymember") {
         return;
@@ -75,7 +75,7 @@ fn add_last_store(spec: &CommandSpec, args: Args<'_>, keys: &mut Vec<KeyUse>) {
     }
 }
 
-/// What BITFIELD does with its key: it only reads with nothing but GET. What it will refuse counts as a change, as in
+/// BITFIELD's use of its key: it only reads if all operations are GET. Invalid requests count as changes, as in
 /// Redis.
 fn bit_field_flags(args: Args<'_>) -> &'static str {
     let mut at = 2;
@@ -91,7 +91,7 @@ fn bit_field_flags(args: Args<'_>) -> &'static str {
 }
 
 /// Source and destination of SORT, whose key specifications leave the destination open. Of several destinations the
-/// last one counts, and what stands behind the words of another option is none, as in Redis.
+/// last one counts, and operands of other options do not count as destinations, as in Redis.
 fn sort_keys(spec: &CommandSpec, args: Args<'_>) -> Vec<KeyUse> {
     let mut keys = vec![KeyUse { index: 1, flags: "RO access" }];
     let mut at = 2;
@@ -110,7 +110,7 @@ fn sort_keys(spec: &CommandSpec, args: Args<'_>) -> Vec<KeyUse> {
     keys
 }
 
-/// First and last key and their distance; `None` when the keyword that leads the keys is missing or
+/// First and last key and their step; `None` if the keyword before the keys is missing or
 /// the request is too short, which the command itself reports.
 fn follow(
     text: &'static str,

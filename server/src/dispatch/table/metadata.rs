@@ -1,7 +1,7 @@
-//! What is known about commands apart from their code: `commands.txt`, parsed where it is used.
+//! Metadata of commands: `commands.txt`, parsed on demand.
 //!
-//! Arity, flags and keys are read once, when the table is built; documentation stays text until
-//! somebody asks for it.
+//! Arity, flags and keys are read once, when the table is built. Documentation remains text until
+//! it is requested.
 
 use super::Flags;
 use super::flags::key_rights;
@@ -23,7 +23,7 @@ pub struct Metadata {
 }
 
 impl Metadata {
-    /// All blocks, in the file's order: a container stands before its subcommands.
+    /// All blocks, in the file's order: a container precedes its subcommands.
     pub(crate) fn all() -> impl Iterator<Item = Self> {
         let blocks = |file: &'static str| file.split("\n@").skip(1);
         blocks(FILE).chain(blocks(OWN_FILE)).map(|block| {
@@ -32,13 +32,13 @@ impl Metadata {
         })
     }
 
-    /// The text behind the first line that starts with `label`.
+    /// The rest of the first line that starts with `label`.
     #[must_use]
     pub fn field(&self, label: &str) -> Option<&'static str> {
         self.fields(label).next()
     }
 
-    /// The texts behind all lines that start with `label`.
+    /// The rest of each line that starts with `label`.
     pub fn fields<'m>(
         &self,
         label: &'m str,
@@ -48,7 +48,7 @@ impl Metadata {
         })
     }
 
-    /// The words behind `label`; none when the line is missing.
+    /// The words after `label`; none if the line is missing.
     pub fn words<'m>(
         &self,
         label: &'m str,
@@ -79,7 +79,7 @@ impl Metadata {
         self.words("flags").filter_map(Flags::named).fold(Flags::default(), Flags::union)
     }
 
-    /// What is done with each key, if the arguments do not matter for that.
+    /// The use of each key, if it does not depend on the arguments.
     pub(super) fn key_rights(&self) -> Option<KeyRights> {
         if self.keys().first == 0 || self.flags().contains(Flags::MOVABLEKEYS) {
             return None;
@@ -91,7 +91,7 @@ impl Metadata {
         (!depends).then(|| key_rights(flags))
     }
 
-    /// The argument that says how many keys follow it, where that is all that is to be known of the keys.
+    /// The argument with the number of keys that follow it, if that alone determines the keys.
     pub(super) fn key_count(&self) -> Option<usize> {
         let mut specs = self.fields("spec");
         let (Some(text), None) = (specs.next(), specs.next()) else { return None };

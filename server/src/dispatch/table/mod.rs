@@ -1,6 +1,6 @@
-//! The command table: the one place that knows which commands there are.
+//! The command table: the only list of the server's commands.
 //!
-//! Metadata comes from `commands.txt` (what Redis 7.0.15 says about its commands), code from the
+//! Metadata is taken from `commands.txt` (what Redis 7.0.15 reports about its commands), code from the
 //! [`Binding`]s that each command group exports. The dispatcher, arity errors, COMMAND and ACL read
 //! the [`CommandSpec`]s made of both. A command without a binding does not exist for clients.
 
@@ -56,7 +56,7 @@ impl Binding {
         Self::new(name, Class::Local, run)
     }
 
-    /// A command of [`Class::Keyed`] that looks at the values of its keys.
+    /// A command of [`Class::Keyed`] that reads the values of its keys.
     #[must_use]
     pub const fn keyed(name: &'static str, run: Handler) -> Self {
         Self::new(name, Class::Keyed, run)
@@ -105,7 +105,7 @@ impl Binding {
         self
     }
 
-    /// Requests of which this is true never look at an old value: a cold key may be overwritten unread.
+    /// Requests for which this is true never read an old value: a cold key may be overwritten unread.
     #[must_use]
     pub const fn blind_when(mut self, is_blind: IsBlind) -> Self {
         self.is_blind = is_blind;
@@ -148,13 +148,13 @@ pub struct CommandSpec {
     pub arity: i32,
     /// Redis' flags.
     pub flags: Flags,
-    /// Where the keys are, when they are at fixed positions; see [`key_positions`] otherwise.
+    /// The positions of the keys, if they are fixed; see [`key_positions`] otherwise.
     pub keys: super::KeyRange,
     /// How it is run.
     pub class: Class,
-    /// True of a request that never looks at an old value: a key that is cold may then be overwritten unread.
+    /// True for a request that never reads an old value: a cold key may then be overwritten unread.
     pub is_blind: IsBlind,
-    /// What the dispatcher must know of it beyond its flags.
+    /// Its properties beyond Redis' flags.
     pub traits: Traits,
     /// What it does to databases as a whole.
     pub on_databases: OnDatabases,
@@ -164,9 +164,9 @@ pub struct CommandSpec {
     pub is_secret: IsSecret,
     /// Its number for access rules.
     pub acl_id: usize,
-    /// What it does with each of its keys, where that is the same for all of them and the request does not matter.
+    /// Its access rights for each of its keys, if they are equal for all keys and do not depend on the request.
     pub(super) key_rights: Option<KeyRights>,
-    /// The argument that says how many keys follow it, where that is all that is to be known of the keys.
+    /// The argument with the number of keys that follow it, if that alone determines the keys.
     pub(crate) key_count: Option<usize>,
     /// The name that clients call it by: its own, another one, or none (`rename-command`).
     pub called: &'static str,
@@ -210,7 +210,7 @@ impl CommandSpec {
         Self::new(binding, metadata)
     }
 
-    /// The name behind the container's: `get` of `config|get`.
+    /// The name without the container's: `get` of `config|get`.
     #[must_use]
     pub fn short_name(&self) -> &'static str {
         self.name.split_once('|').map_or(self.name, |(_, sub)| sub)
@@ -223,8 +223,8 @@ impl CommandSpec {
         if self.arity < 0 { count >= wanted } else { count == wanted }
     }
 
-    /// What a subcommand answers to more arguments than it takes, where the table's arity lets them
-    /// pass; `sub` is the subcommand as it was written.
+    /// The error of a subcommand for more arguments than it accepts, if the table's arity allows them;
+    /// `sub` is the subcommand as it was written.
     #[must_use]
     pub fn subcommand_error(&self, sub: &[u8]) -> CommandError {
         let container = self.name.split('|').next().unwrap_or_default().to_ascii_uppercase();
@@ -247,7 +247,7 @@ fn fold(name: &[u8]) -> u64 {
     let mut head = [0; 8];
     let len = name.len().min(8);
     head[..len].copy_from_slice(&name[..len]);
-    // Bit 5 maps letters to lower case; other bytes may collide and are told apart by the full
+    // Bit 5 maps letters to lower case; other bytes may collide and are distinguished by the full
     // comparison.
     (u64::from_le_bytes(head) | 0x2020_2020_2020_2020) ^ (name.len() as u64).rotate_right(8)
 }
@@ -291,7 +291,7 @@ impl Table {
         table
     }
 
-    /// Puts all commands that clients can call where they are looked for.
+    /// Indexes all commands that clients can call.
     fn place_names(&mut self) {
         self.slots.fill(0);
         for (index, spec) in self.specs.iter().enumerate().filter(|(_, spec)| spec.is_called()) {
@@ -326,13 +326,13 @@ impl Table {
         }
     }
 
-    /// All commands by name; subcommands stand in their containers.
+    /// All commands by name; subcommands are in their containers.
     #[must_use]
     pub fn all(&self) -> &[CommandSpec] {
         &self.specs
     }
 
-    /// The row that a request addresses, whatever its number of arguments: the subcommand where the
+    /// The row that a request addresses, regardless of its number of arguments: the subcommand if the
     /// command is a container.
     ///
     /// # Errors

@@ -17,7 +17,7 @@ impl CommandSpec {
 }
 
 impl Table {
-    /// Clients call the command `old` by the name `new` from now on; they cannot call it when that is empty.
+    /// Renames the command `old` to `new` for clients; an empty name disables it.
     ///
     /// # Errors
     /// Redis' reasons.
@@ -40,7 +40,7 @@ impl Table {
         Ok(())
     }
 
-    /// The command with this name of its own, whatever clients call it.
+    /// The command with this original name, whatever clients call it.
     #[must_use]
     pub fn find_own(&self, name: &[u8]) -> Option<&CommandSpec> {
         match self.find(name) {
@@ -53,7 +53,7 @@ impl Table {
         }
     }
 
-    /// As [`Table::lookup`], by the commands' own names: those stand in the log.
+    /// Like [`Table::lookup`], but by the commands' original names, which are used in the log.
     ///
     /// # Errors
     /// Redis' texts for unknown commands and subcommands.

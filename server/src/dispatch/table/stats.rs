@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Each worker writes a stripe of its own, so that counting does not move cache lines between cores.
+/// Each worker writes its own stripe, so that counting does not move cache lines between cores.
 const STRIPES: usize = 8;
 
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ impl Stripe {
     }
 }
 
-/// What INFO commandstats, INFO latencystats and LATENCY HISTOGRAM tell about one command.
+/// The figures of one command for INFO commandstats, INFO latencystats and LATENCY HISTOGRAM.
 #[derive(Debug, Default)]
 pub struct CommandStats {
     stripes: [Stripe; STRIPES],
@@ -75,7 +75,7 @@ pub struct Totals {
 }
 
 impl CommandStats {
-    /// One execution on `worker` took `time_us` microseconds.
+    /// Records one execution on `worker` that took `time_us` microseconds.
     pub fn record(&self, worker: usize, time_us: u64, failed: bool, with_histogram: bool) {
         let stripe = &self.stripes[worker % STRIPES];
         stripe.calls.fetch_add(1, Ordering::Relaxed);
@@ -88,7 +88,7 @@ impl CommandStats {
         }
     }
 
-    /// `calls` executions on `worker`, so many of which `failed`, took `time_us` microseconds together.
+    /// Records `calls` executions on `worker`, of which `failed` failed. They took `time_us` microseconds in total.
     pub fn record_many(
         &self,
         worker: usize,

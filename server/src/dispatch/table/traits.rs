@@ -1,4 +1,4 @@
-//! What the dispatcher must know of a command beyond Redis' flags.
+//! Properties of a command that the dispatcher needs beyond Redis' flags.
 
 use super::Args;
 
@@ -23,21 +23,21 @@ impl Traits {
     pub const GATHERS_NAMES: Self = Self(1 << 5);
     /// Refused like a write while saves fail.
     pub const TELLS_OF_FAILED_SAVES: Self = Self(1 << 6);
-    /// Gives values to keys that it is told, whatever its flags say.
+    /// May give values to keys named in the request, whatever its flags say.
     pub const MAKES_KEYS: Self = Self(1 << 7);
     /// Its keys may be looked up in every database.
     pub const IN_ALL_DATABASES: Self = Self(1 << 8);
-    /// Changes settings: a transaction with it holds those of others off.
+    /// Changes settings: a transaction with it excludes those of others.
     pub const CHANGES_SETTINGS: Self = Self(1 << 9);
     /// Walks the key space, and can walk that of a snapshot.
     pub const READS_SNAPSHOTS: Self = Self(1 << 10);
     /// Refused while the connection reads a snapshot.
     pub const NOT_IN_SNAPSHOT: Self = Self(1 << 11);
 
-    /// CLIENT CACHING is for the request behind it.
+    /// CLIENT CACHING applies to the next request.
     pub const BEFORE_CACHING: Self = Self(1 << 12);
 
-    /// Finds out by itself which of its keys are on a device, when it meets them: nobody looks them up before.
+    /// Detects by itself which of its keys are on a device, when it accesses them: they are not looked up before.
     pub const MISSES_KEYS: Self = Self(1 << 13);
 
     /// Those of both.
@@ -69,13 +69,13 @@ pub enum OnDatabases {
     EmptiesAll,
 }
 
-/// Says of a request that it never looks at the old values of its keys.
+/// Decides whether a request never reads the old values of its keys.
 pub type IsBlind = fn(Args<'_>) -> bool;
 
-/// Says of an argument of a request that nobody else may see it.
+/// Decides whether an argument of a request must be hidden from others.
 pub type IsSecret = fn(Args<'_>, usize) -> bool;
 
-/// What a command does with channels, for access rules.
+/// A command's use of channels, for access rules.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnChannels {
     /// Nothing that needs a right.

@@ -1,7 +1,7 @@
-//! Channels, patterns and shard channels: who listens, and how messages reach them.
+//! Channels, patterns and shard channels: their subscribers, and the delivery of messages.
 //!
-//! Messages go into the listeners' outboxes while the registry is locked, so a connection that has left a
-//! channel gets nothing of it afterwards, and all listeners of a channel see one order.
+//! Messages are put into the listeners' outboxes while the registry is locked. So a connection that has left a
+//! channel receives nothing from it afterwards, and all listeners of a channel see one order.
 
 mod subscriptions;
 
@@ -46,7 +46,7 @@ type Listeners = BTreeMap<Vec<u8>, Vec<Arc<Session>>>;
 /// All subscriptions of all connections.
 #[derive(Debug, Default)]
 pub struct PubSub {
-    /// Subscriptions of any kind, so that publishing to nobody costs no lock.
+    /// Number of subscriptions of any kind, so that publishing without subscribers takes no lock.
     all: AtomicUsize,
     listeners: Mutex<[Listeners; 3]>,
     /// `client-output-buffer-limit pubsub`: what a listener may leave unread.
@@ -54,7 +54,7 @@ pub struct PubSub {
 }
 
 impl PubSub {
-    /// True while somebody listens to anything.
+    /// True while any client listens to anything.
     #[must_use]
     pub fn is_used(&self) -> bool {
         self.all.load(Ordering::Relaxed) != 0
@@ -79,7 +79,7 @@ impl PubSub {
         }
     }
 
-    /// Number of names of a kind that somebody listens to.
+    /// Number of names of a kind with subscribers.
     #[must_use]
     pub fn names(&self, kind: Kind) -> usize {
         self.listeners.lock()[kind as usize].len()
@@ -99,7 +99,7 @@ impl PubSub {
         self.listeners.lock()[kind as usize].get(name).map_or(0, Vec::len)
     }
 
-    /// The connections that listen to a name for which `wanted` holds, each as often as it does.
+    /// The connections subscribed to a name for which `wanted` holds, once per such name.
     pub fn listeners_where(
         &self,
         wanted: impl Fn(Kind, &[u8], &Session) -> bool,
@@ -114,8 +114,8 @@ impl PubSub {
         found
     }
 
-    /// Sends a message that leaves when `required` is durable (N13; 0 for at once); answers how many
-    /// connections get it, each as often as it listens.
+    /// Sends a message that is delivered when `required` is durable (N13; 0 for at once); returns the number of
+    /// receiving connections, each counted once per matching subscription.
     pub fn publish(&self, kind: Kind, channel: &[u8], message: &[u8], required: Seq) -> usize {
         if !self.is_used() {
             return 0;
@@ -137,7 +137,7 @@ impl PubSub {
         receivers
     }
 
-    /// How many listeners a message on this channel has now.
+    /// The current number of receivers of a message on this channel.
     pub fn receivers(&self, kind: Kind, channel: &[u8]) -> usize {
         if !self.is_used() {
             return 0;

@@ -21,8 +21,8 @@ impl Subscriptions {
         self.names.iter().all(BTreeSet::is_empty)
     }
 
-    /// The number that confirmations of this kind carry: channels and patterns count together, shard
-    /// channels alone.
+    /// The count in confirmations of this kind: channels and patterns are counted together, shard
+    /// channels separately.
     #[must_use]
     pub fn count_with(&self, kind: Kind) -> usize {
         let len = |kind: Kind| self.names[kind as usize].len();

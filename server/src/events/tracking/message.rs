@@ -1,4 +1,4 @@
-//! What connections are told whose clients cache: which keys they must forget.
+//! Invalidation messages: the keys that caching clients must forget.
 
 use crate::resp::Reply;
 use crate::session::output_limit::over_output_limit;
@@ -6,7 +6,7 @@ use crate::session::{OutputLimit, Session, Sessions, TrackingMode};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// The channel on which a connection under RESP2 hears of it.
+/// The channel for invalidation messages under RESP2.
 const CHANNEL: &[u8] = b"__redis__:invalidate";
 
 /// What must be forgotten.
@@ -30,10 +30,10 @@ pub struct Post<'a> {
 }
 
 impl Post<'_> {
-    /// Tells one that tracks, or the connection that hears in its place. `own`: the number of the connection whose request
-    /// runs, and its reply, behind which that connection hears.
+    /// Sends the invalidation to a tracking connection, or to its redirection target. `own`: the number of the connection whose
+    /// request runs, and its reply, after which that connection is notified.
     ///
-    /// Nobody waits for the log: to forget a value is never wrong, and whoever reads the key again waits for it (N13).
+    /// The message does not wait for the log: dropping a value is always safe, and a client that reads the key again waits (N13).
     pub(super) fn tell(
         self,
         tracker: &Arc<Session>,
@@ -67,7 +67,7 @@ impl Post<'_> {
             message.bulk(CHANNEL);
             write_value(&mut message, news, is_resp3(tracker));
         } else {
-            // It could not tell this from a reply.
+            // It could not distinguish this from a reply.
             return;
         }
         self.hand_over(&receiver, &message, own);
@@ -101,7 +101,7 @@ fn write_push(out: &mut Reply, news: News<'_>, tracker_has_resp3: bool) {
     write_value(out, news, tracker_has_resp3);
 }
 
-/// The keys. As in Redis, nothing at all is written in the protocol of the one that tracks, whoever hears of it.
+/// Writes the keys. As in Redis, a null is written in the protocol of the tracking connection, whichever connection receives it.
 fn write_value(out: &mut Reply, news: News<'_>, tracker_has_resp3: bool) {
     match news {
         News::Keys(keys) => {

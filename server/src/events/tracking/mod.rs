@@ -1,8 +1,8 @@
-//! CLIENT TRACKING: caches of clients, and what they hear when a value that they may have is another one.
+//! CLIENT TRACKING: invalidation messages for client-side caches.
 //!
-//! A read remembers its keys, and a write takes them out, both under the latch of the key and in the order in which the
-//! transaction did them (N19). What was taken out is told when the write can be seen, and before it is answered. So a client
-//! that has read the old value hears of the write behind that reply, and one that has heard of it reads the new one.
+//! A read remembers its keys, and a write removes them, both under the latch of the key and in the order of the
+//! transaction (N19). Invalidations are sent once the write is visible, and before it is answered. So a client that
+//! has read the old value gets the invalidation after that reply, and a client that has got it reads the new value.
 
 mod message;
 mod table;
@@ -19,16 +19,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use table::{ReaderTable, Readers};
 
-/// The connections that hear of all keys with a prefix.
+/// The connections that track by prefix.
 type Prefixes = BTreeMap<Vec<u8>, Vec<Arc<Session>>>;
 
-/// Keys that have changed, and which connection did it last; 0 for nobody's request.
+/// Changed keys, and the connection of the last change; 0 for changes without a request.
 pub(super) type Changed = BTreeMap<Vec<u8>, u64>;
 
 /// All caches of clients.
 #[derive(Debug, Default)]
 pub struct Tracking {
-    /// Connections that track, and keys that are remembered: one word for those who write.
+    /// Number of tracking connections plus remembered keys: writers check this one word.
     live: AtomicUsize,
     clients: AtomicUsize,
     readers: ReaderTable,
@@ -41,10 +41,10 @@ pub struct Tracking {
     max_bytes: AtomicU64,
 }
 
-/// What a transaction has taken out, and has not told yet.
+/// An entry that a transaction has removed, pending notification.
 #[derive(Debug)]
 pub(super) enum Taken {
-    /// A key, those who have read it, and whose request has changed it.
+    /// A key, its readers, and the connection whose request changed it.
     Key(Vec<u8>, Readers, u64),
     /// All of them.
     All,
@@ -57,7 +57,7 @@ impl Tracking {
         self.live.load(Ordering::Relaxed) != 0
     }
 
-    /// True while somebody wants to hear of all keys with a prefix.
+    /// True while any client tracks by prefix.
     pub(super) fn has_prefixes(&self) -> bool {
         self.prefix_count.load(Ordering::Relaxed) != 0
     }
@@ -74,7 +74,7 @@ impl Tracking {
         (self.readers.keys(), self.readers.items())
     }
 
-    /// Number of prefixes that somebody has named.
+    /// Number of prefixes in use.
     #[must_use]
     pub fn prefixes(&self) -> usize {
         self.prefix_count.load(Ordering::Relaxed)
@@ -90,8 +90,8 @@ impl Tracking {
         self.max_bytes.store(max, Ordering::Relaxed);
     }
 
-    /// CLIENT TRACKING ON: with these options, `redirect` (0: nobody) hears in place of the connection. `prefixes` are those
-    /// that it has not named before.
+    /// CLIENT TRACKING ON: with these options, `redirect` (0: none) is notified in place of the connection. `prefixes` are those
+    /// that it has not registered before.
     pub fn start(
         &self,
         session: &Arc<Session>,
@@ -110,8 +110,8 @@ impl Tracking {
         self.prefix_count.store(known.len(), Ordering::Relaxed);
     }
 
-    /// CLIENT TRACKING OFF, RESET, or the connection has ended. `prefixes` are those that it has named. What is
-    /// remembered of it stays until its keys change.
+    /// CLIENT TRACKING OFF, RESET, or the end of the connection. `prefixes` are its registered ones. Its remembered keys stay in
+    /// the table until they change.
     pub fn stop(&self, session: &Session, prefixes: &BTreeSet<Vec<u8>>) {
         if !session.tracking.is_on() {
             return;
@@ -158,7 +158,7 @@ impl Tracking {
             || is_over(self.readers.bytes(), &self.max_bytes)
     }
 
-    /// Gives up keys, and tells those who have read them, until as many are left as are allowed.
+    /// Forgets keys, and notifies their readers, until the number of keys is within the limit.
     #[inline]
     pub fn keep_limit(&self, post: Post<'_>) {
         while self.is_over_limit() {
@@ -168,7 +168,7 @@ impl Tracking {
         }
     }
 
-    /// Tells of what was taken out. The one whose request it was, `own`, is told by [`Tracking::tell_own`].
+    /// Sends invalidations for removed entries. The connection that sent the request, `own`, is notified by [`Tracking::tell_own`].
     pub(super) fn tell(&self, post: Post<'_>, taken: &[Taken], own: u64) {
         for taken in taken {
             match taken {
@@ -187,7 +187,7 @@ impl Tracking {
         }
     }
 
-    /// Tells the connection whose request it was, behind its reply.
+    /// Notifies the connection that sent the request, after its reply.
     pub(super) fn tell_own(
         &self,
         post: Post<'_>,
@@ -210,8 +210,8 @@ impl Tracking {
         }
     }
 
-    /// Tells those who hear of all keys with a prefix, in one message for each prefix. The one whose requests they were
-    /// is told behind its replies.
+    /// Notifies clients that track by prefix, with one message per prefix. The client that sent the requests is notified
+    /// after its replies.
     pub(super) fn broadcast(
         &self,
         post: Post<'_>,
@@ -242,7 +242,7 @@ impl Tracking {
     }
 }
 
-/// True when a reader is to hear of a change by this connection.
+/// True if a reader must be notified of a change by this connection.
 fn hears(reader: &Session, by: u64) -> bool {
     let mode = reader.tracking.mode();
     // What is remembered may be from before it was another mode.

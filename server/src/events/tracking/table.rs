@@ -1,6 +1,6 @@
-//! Which connections have read which keys, and are to hear when one of them changes.
+//! The table of keys and the connections that have read them and must be notified of changes.
 //!
-//! Keys are known by their names alone, as in Redis: the same name in two databases is one key here.
+//! Keys are identified by name alone, as in Redis: a name that exists in two databases is one key here.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -8,10 +8,10 @@ use std::hash::{BuildHasher, RandomState};
 use std::ops::Bound;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Parts of the table, each with a lock of its own.
+/// Number of shards of the table, each with its own lock.
 const SHARDS: usize = 64;
 
-/// What a key takes beside its name: its place in the tree, and the allocations of name and readers.
+/// Overhead of a key besides its name: its node in the tree, and the allocations of name and readers.
 const KEY_BYTES: usize = 96;
 
 /// The numbers of connections, ascending.
@@ -20,7 +20,7 @@ pub(super) type Readers = Vec<u64>;
 #[derive(Debug, Default)]
 struct Shard {
     keys: BTreeMap<Box<[u8]>, Readers>,
-    /// The key that was given up last: those behind it come first, so that it is nobody's turn twice.
+    /// The key that was evicted last: the next victim is the one after it, so that all keys take turns.
     hand: Box<[u8]>,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct ReaderTable {
     keys: AtomicUsize,
     items: AtomicUsize,
     bytes: AtomicUsize,
-    /// The shard that gives up a key next.
+    /// The shard that evicts a key next.
     turn: AtomicUsize,
 }
 
@@ -87,7 +87,7 @@ impl ReaderTable {
         1
     }
 
-    /// Takes a key out with those who have read it.
+    /// Removes a key and returns its readers.
     pub(super) fn take(&self, key: &[u8]) -> Option<Readers> {
         let readers = self.shard(key).lock().keys.remove(key)?;
         self.note_gone(1, readers.len(), held_bytes(key, readers.len()));
@@ -130,7 +130,7 @@ impl ReaderTable {
     }
 }
 
-/// Memory of a key with so many readers.
+/// Memory of a key with this number of readers.
 fn held_bytes(key: &[u8], readers: usize) -> usize {
     key.len() + readers * size_of::<u64>() + KEY_BYTES
 }
@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(added, 1000);
         let mut seen = std::collections::BTreeSet::new();
         for _ in 0..1000 {
-            // One that comes again and again is not in the way of the others.
+            // A key that is added repeatedly does not block the others.
             let (key, readers) = table.take_any().expect("there are more");
             assert_eq!(readers, [1]);
             assert!(seen.insert(key));

@@ -1,8 +1,8 @@
 //! The x87 extended format (64-bit mantissa) in integer arithmetic.
 //!
-//! INCRBYFLOAT of Redis on x86-64 computes in C's `long double` and prints it with `%.17Lf`. Values
-//! must come out equal to the last digit on every machine, so reading, adding and printing are done
-//! here exactly and rounded once, to nearest, ties to even.
+//! Redis' INCRBYFLOAT on x86-64 computes in C's `long double` and prints it with `%.17Lf`. Results
+//! must match to the last digit on every machine. Reading, adding and printing are therefore
+//! exact here and rounded once, to nearest, ties to even.
 
 mod natural;
 
@@ -17,7 +17,7 @@ const EXPONENT_MIN: i32 = -16_382 - 63;
 const TEXT_MAX_BYTES: usize = 5 * 1024 - 1;
 /// Decimal exponents beyond this are infinite or zero whatever the digits.
 const DECIMAL_EXPONENT_MAX: i64 = 100_000;
-/// Digits behind the point.
+/// Digits after the decimal point.
 const PRINTED_DIGITS: u32 = 17;
 
 /// A number: `mantissa * 2^exponent`.
@@ -104,7 +104,7 @@ impl LongDouble {
     }
 }
 
-/// `mantissa / 2^shift` with 17 digits behind the point, trailing zeros removed.
+/// `mantissa / 2^shift` with 17 digits after the decimal point, trailing zeros removed.
 fn fixed_point(mantissa: u64, shift: u32) -> String {
     let scale = 10_u128.pow(PRINTED_DIGITS);
     // 64 bits times 57 bits: below 2^121, so a shift of 122 and more leaves less than one half.
@@ -121,8 +121,8 @@ fn fixed_point(mantissa: u64, shift: u32) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// `number * 2^exponent`, rounded; `sticky` says that something above zero and below one unit of
-/// `number` is missing. `None` when it is too large.
+/// `number * 2^exponent`, rounded; `sticky` indicates a missing part above zero and below one unit of
+/// `number`. `None` if the result is too large.
 fn round(negative: bool, number: &Natural, exponent: i32, sticky: bool) -> Option<LongDouble> {
     if number.is_zero() {
         return Some(LongDouble::Finite { negative, mantissa: 0, exponent: EXPONENT_MIN });

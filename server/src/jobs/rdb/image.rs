@@ -1,4 +1,4 @@
-//! What an RDB file holds: a snapshot, and what is said about it.
+//! The content of an RDB file: a snapshot and its auxiliary fields.
 
 use super::save::{SaveError, failed};
 use crate::keyspace::AnyView;
@@ -13,13 +13,13 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Keys after which the engine may let go of what an iterator holds.
+/// Number of keys after which the engine may release an iterator's resources.
 const KEYS_AN_ITERATOR: u64 = 1 << 16;
 
-/// Keys between two looks at whether the save was called off.
+/// Number of keys between two checks whether the save was cancelled.
 const KEYS_A_LOOK: u64 = 256;
 
-/// Which parts of the data a file holds.
+/// The parts of the data that a file contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Parts {
     /// The function libraries.
@@ -33,7 +33,7 @@ impl Parts {
     pub(crate) const ALL: Self = Self { functions: true, keys: true };
 }
 
-/// One file, written as often as one likes with the same bytes.
+/// One file, which can be written any number of times with identical bytes.
 pub(crate) struct Image<'a> {
     server: &'a Server,
     snapshot: &'a Snapshot,
@@ -89,12 +89,12 @@ impl<'a> Image<'a> {
         Self { parts, ..self }
     }
 
-    /// Without keys that were due at `now_ms`: a replica keeps what has expired until it is told.
+    /// Excludes keys that were due at `now_ms`: a replica keeps expired keys until it is told.
     pub(crate) fn without_due(self, now_ms: u64) -> Self {
         Self { hide_due_ms: now_ms, ..self }
     }
 
-    /// True when keys of it have fields that expire, which a file of a lower version than Valkey's cannot hold. Walks over
+    /// True if some of its keys have expiring fields, which a file of a version below Valkey's cannot represent. Walks over
     /// its keys, but not over their values.
     pub(crate) fn needs_field_times(&self) -> Result<bool, EngineError> {
         for db in 0..if self.parts.keys { self.counts.len() } else { 0 } {
@@ -111,13 +111,13 @@ impl<'a> Image<'a> {
         Ok(false)
     }
 
-    /// The same, when it has been written once.
+    /// Like [`Self::needs_field_times`], but known from a previous write.
     pub(crate) fn has_met_field_times(&self) -> bool {
         self.has_field_times.get()
     }
 
-    /// Writes it; `note` hears now and then how many keys are done, and may end it. `path` is for errors. Where it ends with
-    /// [`SaveError::FieldTimes`], it is to be written again, with that version.
+    /// Writes the file. `note` is called now and then with the number of finished keys, and may end the write. `path` is for errors.
+    /// If it ends with [`SaveError::FieldTimes`], it must be written again, with that version.
     pub(crate) fn write<W: Write>(
         &self,
         writer: &mut Writer<W>,

@@ -1,8 +1,8 @@
-//! The data as an RDB file: SAVE, BGSAVE and save points write one from a snapshot of the engine, a start
-//! may read one.
+//! The data as an RDB file: SAVE, BGSAVE and save points write one from a snapshot of the engine; a start
+//! may load one.
 //!
-//! There is no fork: a thread walks the snapshot in key order while clients write on. One save runs
-//! at a time. The file appears under its name only when it is whole and durable: temporary file,
+//! There is no fork: a thread walks the snapshot in key order while clients continue to write. One save runs
+//! at a time. The file gets its name only once it is complete and durable: temporary file,
 //! sync, rename, sync of the directory.
 
 mod image;

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Pieces that the device is told to begin with under `rdb-save-incremental-fsync`
+/// Size of the pieces whose write-back is started early under `rdb-save-incremental-fsync`
 /// (`REDIS_AUTOSYNC_BYTES`).
 const PIECE_BYTES: u64 = 4 << 20;
 
@@ -36,7 +36,7 @@ pub enum SaveError {
         operation: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
     /// The data could not be read.
@@ -77,10 +77,10 @@ impl From<EngineError> for SaveError {
     }
 }
 
-/// SAVE: returns when the file is there. Blocks on I/O.
+/// SAVE: returns when the file is complete. Blocks on I/O.
 ///
 /// # Errors
-/// Another save runs, or the file could not be written; the reason is in the log.
+/// Another save is running, or the file could not be written; the log has the reason.
 pub fn save(server: &Server) -> Result<(), SaveError> {
     if server.saving.start_here() == Start::Busy {
         return Err(SaveError::Busy);
@@ -100,17 +100,17 @@ pub(super) fn run(server: &Server) -> Result<(), SaveError> {
     result.map(|_| ())
 }
 
-/// What a server that stops does about saving: `wanted` is SAVE or NOSAVE of SHUTDOWN, and without it the
-/// save points decide. A background save is called off: the last one has more.
+/// Saves at shutdown: `wanted` is SAVE or NOSAVE of SHUTDOWN; without it the save points decide. A background save is
+/// cancelled: the final save contains more.
 ///
 /// # Errors
-/// The save failed: the server must not stop, unless it was told to whatever happens.
+/// The save failed: the server must not stop, unless the shutdown is forced.
 pub fn save_before_exit(server: &Server, wanted: Option<bool>) -> Result<(), SaveError> {
     if server.saving.view().in_background {
         log::warning("There is a background save. Calling it off!");
         server.saving.abort();
     }
-    // What is half loaded is not worth a file, and must not replace the one it comes from.
+    // Partly loaded data is not worth a file, and must not replace the file it is loaded from.
     if server.loading.is_active() || !wanted.unwrap_or_else(|| server.saving.has_points()) {
         return Ok(());
     }
@@ -130,7 +130,7 @@ pub(super) fn failed<'p>(
     move |error| SaveError::Io { operation, path: path.to_path_buf(), error }
 }
 
-/// Writes the file of `rdb-device` or `dir` and `dbfilename`; gives the last sequence it holds.
+/// Writes the file of `rdb-device` or `dir` and `dbfilename`; returns the last sequence it contains.
 fn write_dump(server: &Server, options: &Options) -> Result<u64, SaveError> {
     let (storage, dir) = (server.storage(), devices::dump_dir(options));
     let temporary = dir.join(temporary_name());
@@ -163,8 +163,8 @@ pub(crate) fn remove_temporary_files(options: &Options) {
     }
 }
 
-/// Makes the file durable at `path`. Where that is on the disk of the tree, which has to go from one to the other else,
-/// the tree waits.
+/// Makes the file durable at `path`. If that is on the tree's disk, which would otherwise seek between the two, the tree
+/// waits.
 fn write_file<T>(
     server: &Server,
     options: &Options,
@@ -205,7 +205,7 @@ pub(crate) fn writer_options(options: &Options, has_field_times: bool) -> Writer
     }
 }
 
-/// Writes what `snapshot` sees to `path`, durably, as the base of an append only file. `goes_on` is asked
+/// Durably writes the contents of `snapshot` to `path`, as the base of an append only file. `goes_on` is called
 /// now and then.
 pub(crate) fn write_base(
     server: &Server,
@@ -220,7 +220,7 @@ pub(crate) fn write_base(
     })
 }
 
-/// A snapshot of now: remarks, databases and keys. Gives the last sequence it holds.
+/// Writes a current snapshot: remarks, databases and keys. Returns the last sequence it contains.
 pub(super) fn write_all<W: Write>(
     server: &Server,
     path: &Path,

@@ -6,7 +6,7 @@ use crate::server::Server;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Time between two looks at whether the server stops.
+/// Interval of the checks whether the server stops.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Saves whenever BGSAVE or a save point asks, until `stop` is set.

@@ -1,4 +1,4 @@
-//! How far the segments behind a base may grow, and when the next base is due.
+//! How large the segments after a base may grow, and when the next base is due.
 
 use crate::server::Server;
 use sexton_config::Options;
@@ -6,16 +6,16 @@ use sexton_config::Options;
 /// Growth, in percent, that counts when `auto-aof-rewrite-percentage` is 0.
 const PERCENT_WITHOUT: u64 = 100;
 
-/// Bytes of segments behind a base of `base_bytes` at which the next one is due; `None` when bases are not
-/// renewed by themselves. As in Redis both directives must be met.
+/// Size of the segments after a base of `base_bytes` at which the next one is due; `None` if bases are not
+/// renewed automatically. As in Redis, both directives must be satisfied.
 fn due_bytes(options: &Options, base_bytes: u64) -> Option<u64> {
     let percent = u64::from(options.auto_aof_rewrite_percentage);
     let min = options.auto_aof_rewrite_min_size_bytes.saturating_sub(base_bytes);
     (percent > 0).then(|| (base_bytes / 100).saturating_mul(percent).max(min))
 }
 
-/// Bytes at which base and segments are given up, so that the log goes on alone: where the next base would
-/// be due, and twice that where it is made by itself.
+/// Size at which base and segments are abandoned, so that the log continues without a base: the size at which the next base would
+/// be due, and twice that if it is made automatically.
 pub(super) fn pinned_max_bytes(options: &Options, base_bytes: u64) -> u64 {
     let min = options.auto_aof_rewrite_min_size_bytes;
     match due_bytes(options, base_bytes) {
@@ -24,7 +24,7 @@ pub(super) fn pinned_max_bytes(options: &Options, base_bytes: u64) -> u64 {
     }
 }
 
-/// Starts a rewrite when the log behind its base has grown enough. Called by the clock.
+/// Starts a rewrite if the log after its base has grown enough. Called periodically.
 pub(crate) fn look_at_growth(server: &Server) {
     let Some((base_bytes, segment_bytes)) = server.engine.log_base_bytes() else { return };
     let options = server.config.options();

@@ -1,5 +1,5 @@
-//! BGREWRITEAOF (N4): nothing of the log is rewritten. A snapshot is written beside it as its base, so that
-//! any Redis 7 can load base and log; the segments behind the base stay until they have grown too far.
+//! BGREWRITEAOF (N4): the log itself is not rewritten. A snapshot is written beside it as its base, so that any Redis 7
+//! can load base and log. The segments after the base are kept until they have grown too large.
 
 mod growth;
 mod run;

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Time between two looks at whether the server stops.
+/// Interval of the checks whether the server stops.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Rewrites whenever BGREWRITEAOF or the growth of the log asks, until `stop` is set.
@@ -32,10 +32,10 @@ pub fn run_rewriter(server: &Server, stop: &AtomicBool) {
     }
 }
 
-/// Writes a base as a rewrite would, hands `load` its path, and forgets it: the log stays as it is.
+/// Writes a base as a rewrite would, passes its path to `load`, and discards it: the log is unchanged.
 ///
 /// # Errors
-/// A rewrite runs, the base cannot be written, or what `load` says.
+/// A rewrite is running, the base cannot be written, or `load` fails.
 pub fn with_base(
     server: &Server,
     load: impl FnOnce(&Path) -> Result<(), String>,

@@ -13,7 +13,7 @@ use std::ops::Range;
 /// Most bytes of the length before a packed byte string.
 const LENGTH_BYTES: usize = 5;
 
-/// Up to so many fields are set or removed one after the other. For more, the hash is written anew in one walk.
+/// Up to this many fields are set or removed one by one. For more, the hash is rewritten in one pass.
 const FEW_FIELDS: usize = 8;
 
 /// The type of hashes, for a look-up.
@@ -36,7 +36,7 @@ const EXPIRING_HEAD_BYTES: usize = HEAD_BYTES + 8;
 #[derive(Clone, Copy)]
 pub struct HashView<'v> {
     parts: Parts<'v>,
-    /// The fields, and what stands with them.
+    /// The fields with their values and times.
     content: &'v [u8],
     /// Each has a due time, which may be empty.
     has_times: bool,
@@ -76,7 +76,7 @@ impl<'v> HashView<'v> {
         self.has_times
     }
 
-    /// Fields and values in the order in which the fields came.
+    /// Fields and values in insertion order of the fields.
     pub fn iter(&self) -> impl Iterator<Item = (&'v [u8], &'v [u8])> + Clone + use<'v> {
         let (mut items, has_times) = (packed::Items::new(self.content), self.has_times);
         std::iter::from_fn(move || {
@@ -99,7 +99,7 @@ impl<'v> HashView<'v> {
         })
     }
 
-    /// The names of the fields whose time has come at `now_ms`, and the hash without them.
+    /// The names of the fields that have expired at `now_ms`, and the hash without them.
     #[must_use]
     pub fn without_due(&self, now_ms: u64) -> (Vec<&'v [u8]>, HashEdit) {
         let is_due = |field: &Field<'_>| field.due_ms != 0 && field.due_ms <= now_ms;
@@ -114,7 +114,7 @@ impl<'v> HashView<'v> {
         self.iter().find(|(name, _)| *name == field).map(|(_, value)| value)
     }
 
-    /// A copy to change, with room for one pair more of so many bytes.
+    /// A copy to edit, with room for one additional pair of `more_bytes` bytes.
     #[must_use]
     pub fn edit(&self, more_bytes: usize) -> HashEdit {
         let Parts { value, len, encoding, .. } = self.parts;
@@ -134,7 +134,7 @@ pub struct HashEdit {
     has_times: bool,
 }
 
-/// Where a field begins in the root record's value, and where its value lies, both as they are packed.
+/// The positions in the root record's value where a field and its value begin, both packed.
 struct Place {
     start: usize,
     value: Range<usize>,
@@ -168,7 +168,7 @@ impl HashEdit {
         Self { bytes: empty(encoding), len: 0, encoding, has_times: false }
     }
 
-    /// One of these fields, whose names differ. As in Redis one with due times is not compact, and stays so without them.
+    /// A hash of these fields, whose names differ. As in Redis, a hash with due times is not compact, and stays so without them.
     pub fn of_fields<'p>(
         fields: impl Iterator<Item = Field<'p>> + Clone,
         encoding: Encoding,
@@ -209,7 +209,7 @@ impl HashEdit {
         self.bytes
     }
 
-    /// One of `pairs`, each of whose fields is there once; `None` when one is there twice.
+    /// A hash of `pairs` with distinct fields; `None` if a field is repeated.
     pub fn of_distinct<'p>(
         pairs: impl Iterator<Item = (&'p [u8], &'p [u8])>,
         thresholds: &Thresholds,
@@ -232,7 +232,7 @@ impl HashEdit {
         self.has_times
     }
 
-    /// The same, to read from.
+    /// A read-only view of the edited hash.
     #[must_use]
     pub fn view(&self) -> HashView<'_> {
         let (encoding, len, has_times) = (self.encoding, self.len, self.has_times);
@@ -299,7 +299,7 @@ impl HashEdit {
         }
         let mut last: HashMap<&[u8], &[u8]> = pairs.clone().collect();
         let old = std::mem::take(self);
-        // What is longer than a threshold counts even if a later value of the same field is not.
+        // A value above a threshold counts even if a later value of the field is shorter.
         self.bytes.reserve(
             old.bytes.len() + pairs.clone().map(|(f, v)| f.len() + v.len() + 2).sum::<usize>(),
         );

@@ -1,4 +1,4 @@
-//! The fields of a hash, taken apart: for what changes their due times, or many of them.
+//! The fields of a hash in parsed form, for commands that change due times or many fields.
 
 use super::{Encoding, HashEdit, HashView, Thresholds};
 use std::collections::HashMap;
@@ -14,23 +14,23 @@ pub struct Field<'v> {
     pub due_ms: u64,
 }
 
-/// Up to so many fields are each looked for from the start. For more, the names are brought into a table first.
+/// Up to this many fields are each searched for from the start. For more, the names are indexed first.
 const FEW_FIELDS: usize = 8;
 
-/// The fields of a hash in the order in which they came, found by their names. Reading them and writing them back takes
-/// a walk over the hash each, and what lies between costs what is changed.
+/// The fields of a hash in insertion order, found by name. Reading them and writing them back takes one pass over the hash
+/// each; in between, the cost depends only on the number of changes.
 pub struct HashFields<'v> {
     /// `None`: it was removed.
     fields: Vec<Option<Field<'v>>>,
-    /// Where each name stands, for a hash of which many fields are asked for.
+    /// The index of each name, for a hash of which many fields are looked up.
     places: Option<HashMap<&'v [u8], usize>>,
     encoding: Encoding,
-    /// Those that were set: a long value makes a hash what it stays, also if it is overwritten.
+    /// The longest ones that were set: a long value changes the encoding permanently, even if it is overwritten.
     longest: Option<(&'v [u8], &'v [u8])>,
 }
 
 impl<'v> HashFields<'v> {
-    /// Those of a hash, of which about so many will be asked for.
+    /// The fields of a hash, of which about `asked` will be looked up.
     #[must_use]
     pub fn of(hash: &HashView<'v>, asked: usize) -> Self {
         let fields: Vec<_> = hash.fields().map(Some).collect();
@@ -40,7 +40,7 @@ impl<'v> HashFields<'v> {
         Self { fields, places, encoding: hash.encoding(), longest: None }
     }
 
-    /// Those of a hash that is to be, of which about so many will be asked for.
+    /// The fields of a new hash, of which about `asked` will be looked up.
     #[must_use]
     pub fn none(asked: usize) -> Self {
         let places = (asked > FEW_FIELDS).then(HashMap::new);
@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(hash.set_all(pairs.into_iter(), &thresholds), 1);
         let all = [("b", "22", 70), ("c", "33", 0), ("d", "4", 0)];
         assert_eq!(listed(&hash), owned(&all));
-        // The last due time goes.
+        // The last due time is removed.
         assert!(!hash.set(b"b", b"2", &thresholds));
         assert_eq!(listed(&hash), owned(&[("b", "2", 0), ("c", "33", 0), ("d", "4", 0)]));
         assert_eq!(hash.view().encoding(), Encoding::Hashtable, "and it is not compact again");

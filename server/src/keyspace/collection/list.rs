@@ -87,7 +87,7 @@ impl Edit for ListEdit {
 }
 
 impl ListEdit {
-    /// The same, to read from.
+    /// A read-only view of the edited list.
     #[must_use]
     pub fn view(&self) -> ListView<'_> {
         ListView(Parts {
@@ -104,7 +104,7 @@ impl ListEdit {
         self.set_len(self.len + 1);
     }
 
-    /// Puts `elements` before the element at `index` (the length: behind the last), in their order.
+    /// Inserts `elements`, in order, before the element at `index` (the length: at the end).
     pub fn insert<'e>(&mut self, index: usize, elements: impl Iterator<Item = &'e [u8]>) {
         let place = self.place_of(index).map_or(self.bytes.len(), |place| place.start);
         let (mut new, mut count) = (Vec::new(), 0);
@@ -146,7 +146,7 @@ impl ListEdit {
         set_len(&mut self.bytes, len);
     }
 
-    /// Where the element at `index` lies in the value.
+    /// The byte range of the element at `index` in the value.
     fn place_of(&self, index: usize) -> Option<Range<usize>> {
         let end = self.bytes.len();
         let mut items = packed::Items::new(&self.bytes[HEAD_BYTES..]);

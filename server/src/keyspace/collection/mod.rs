@@ -1,6 +1,6 @@
-//! Collections: what a key holds whose type is list, set, sorted set, hash or stream, and what is written for one.
+//! Collections: values of type list, set, sorted set, hash or stream, and their stored form.
 //!
-//! A collection lies whole in the value of its root record:
+//! A collection is stored whole in the value of its root record:
 //!
 //! ```text
 //! form 1 (u8) | encoding (u8) | elements u32 LE | content
@@ -16,8 +16,8 @@
 //!                       | nodes u32 LE | groups | nodes | where each node begins u32 LE
 //! ```
 //!
-//! [`packed`] has the form of one byte string. The encoding is what OBJECT ENCODING answers: Redis' thresholds decide at
-//! each write, and as in Redis it never goes back. No collection but a stream is empty: the key goes with its last element.
+//! [`packed`] defines the format of one byte string. The encoding is what OBJECT ENCODING returns. Redis' thresholds set it at
+//! each write, and as in Redis it never reverts. Only a stream can be empty: other keys are deleted with their last element.
 
 mod hash;
 mod hash_fields;
@@ -38,7 +38,7 @@ use crate::value::ValueType;
 pub use crate::value::thresholds::Thresholds;
 use sexton_engine::{Entry, Meta};
 
-/// The form of a collection that lies whole in its root record.
+/// The form of a collection that is stored whole in its root record.
 const FORM_INLINE: u8 = 1;
 
 /// Bytes before the content.
@@ -66,7 +66,7 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// The encoding that a record says.
+    /// The encoding given in a record.
     #[must_use]
     pub fn of(byte: u8) -> Option<Self> {
         [

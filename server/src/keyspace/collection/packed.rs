@@ -1,6 +1,6 @@
-//! Byte strings one behind the other, as collections keep them in one record: `length | bytes`, no index.
+//! Concatenated byte strings, the format of a collection in one record: `length | bytes`, no index.
 //!
-//! A length is one byte up to 240; 241 announces two bytes, 242 four, little endian.
+//! A length takes one byte up to 240; 241 announces two bytes, 242 four, little endian.
 
 /// Largest length of one byte.
 const SHORT_MAX: usize = 240;
@@ -66,7 +66,7 @@ impl<'v> Items<'v> {
         Self { rest: bytes }
     }
 
-    /// Bytes that the walk has still before it: tells where in the record it stands.
+    /// Number of bytes that the iterator has not visited, from which its position in the record follows.
     #[must_use]
     pub fn bytes_left(&self) -> usize {
         self.rest.len()

@@ -8,7 +8,7 @@ use sexton_engine::{Entry, Meta};
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// Up to so many members are each looked for from the start.
+/// Up to this many members are each searched for from the start.
 const FEW_MEMBERS: usize = 8;
 
 /// The type of sets, for a look-up.
@@ -53,7 +53,7 @@ impl<'v> SetView<'v> {
         self.0.encoding
     }
 
-    /// Members in their order in the value: integers ascending, others as they came.
+    /// Members in their order in the value: integers ascending, others in insertion order.
     pub fn iter(&self) -> impl Iterator<Item = Cow<'v, [u8]>> + Clone + use<'v> {
         let integers = Integers::of(&self.0);
         let packed = match integers {
@@ -179,7 +179,7 @@ impl SetEdit {
         self.set_len(self.len + 1);
     }
 
-    /// One of `members`, each of which is there once; `None` when one is there twice.
+    /// A set of distinct `members`; `None` if one is repeated.
     pub fn of_distinct<'m>(
         members: impl Iterator<Item = &'m [u8]> + Clone,
         thresholds: &Thresholds,
@@ -207,7 +207,7 @@ impl SetEdit {
         (set.len == count).then_some(set)
     }
 
-    /// The same, to read from.
+    /// A read-only view of the edited set.
     #[must_use]
     pub fn view(&self) -> SetView<'_> {
         SetView(Parts {
@@ -346,7 +346,7 @@ impl SetEdit {
         set_len(&mut self.bytes, len);
     }
 
-    /// Where `member` lies in the value.
+    /// The byte range of `member` in the value.
     fn place_of(&self, member: &[u8]) -> Option<Range<usize>> {
         if self.encoding == Encoding::Intset {
             let integers = self.integers();

@@ -11,7 +11,7 @@ use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-/// Up to so many members are each looked for from the start.
+/// Up to this many members are each searched for from the start.
 const FEW_MEMBERS: usize = 8;
 
 /// Bytes of a score.
@@ -90,7 +90,7 @@ impl<'v> SortedSetView<'v> {
         members.map(|member| asked.get(member).copied().flatten()).collect()
     }
 
-    /// How many members come before `member`, and its score.
+    /// The number of members before `member`, and its score.
     #[must_use]
     pub fn rank(&self, member: &[u8]) -> Option<(usize, f64)> {
         let mut all = self.iter().enumerate();
@@ -168,7 +168,7 @@ impl SortedSetEdit {
         Self { bytes: empty(Encoding::Skiplist), len: 0, encoding: Encoding::Skiplist }
     }
 
-    /// Adds a member that stands behind all others.
+    /// Appends a member that sorts after all others.
     pub fn push_behind(&mut self, score: f64, member: &[u8]) {
         push(&mut self.bytes, score, member);
         self.set_len(self.len + 1);
@@ -180,7 +180,7 @@ impl SortedSetEdit {
         self.bytes
     }
 
-    /// One of members that are not in order, each of them once; `None` when one is there twice or a score is NaN.
+    /// A sorted set of unsorted, distinct members; `None` if one is repeated or a score is NaN.
     #[must_use]
     pub fn of_unsorted(members: Vec<(f64, &[u8])>, thresholds: &Thresholds) -> Option<Self> {
         if members.iter().any(|(score, _)| score.is_nan()) {
@@ -190,7 +190,7 @@ impl SortedSetEdit {
         (names.len() == members.len()).then(|| Self::of_distinct(members, thresholds))
     }
 
-    /// One of members that are not in order, each of which is there once; no score is NaN.
+    /// A sorted set of unsorted, distinct members; no score is NaN.
     #[must_use]
     pub fn of_distinct(mut members: Vec<(f64, &[u8])>, thresholds: &Thresholds) -> Self {
         members.sort_by(|one, other| order(*one, *other));
@@ -204,7 +204,7 @@ impl SortedSetEdit {
         set
     }
 
-    /// The same, to read from.
+    /// A read-only view of the edited sorted set.
     #[must_use]
     pub fn view(&self) -> SortedSetView<'_> {
         SortedSetView(Parts {
@@ -215,8 +215,8 @@ impl SortedSetEdit {
         })
     }
 
-    /// Asks `decide` for the score of each of these members in turn, which may be there twice: it is told the score that
-    /// the member has by now, and answers the one that it gets, which is no NaN; `None` leaves it as it is.
+    /// Calls `decide` for each of these members in turn, which may contain duplicates. It gets the member's current score and
+    /// returns the new one, which is no NaN; `None` leaves it unchanged.
     pub fn update<'m>(
         &mut self,
         members: impl ExactSizeIterator<Item = &'m [u8]> + Clone,
@@ -340,7 +340,7 @@ impl SortedSetEdit {
         set_len(&mut self.bytes, len);
     }
 
-    /// Where `member` and its score lie in the value.
+    /// The byte range of `member` and its score in the value.
     fn place_of(&self, member: &[u8]) -> Option<Range<usize>> {
         let end = self.bytes.len();
         let mut scored = Scored { rest: &self.bytes[HEAD_BYTES..] };

@@ -1,5 +1,5 @@
-//! From registers to a cardinality: the estimator of Otmar Ertl (arXiv:1702.01284), in the order of operations of Redis, so
-//! that every bit of the result is the same.
+//! Estimates the cardinality from the registers: the estimator of Otmar Ertl (arXiv:1702.01284), with Redis' order of
+//! operations, so that the results are identical bit by bit.
 
 use super::{COUNT_BITS, Histogram, REGISTERS};
 

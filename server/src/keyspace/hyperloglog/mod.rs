@@ -1,7 +1,7 @@
-//! HyperLogLogs: strings that estimate how many different elements they have seen, byte for byte as Redis writes them.
+//! HyperLogLogs: strings that estimate the number of distinct elements, in Redis' exact byte format.
 //!
 //! ```text
-//! "HYLL" | encoding (u8: 0 dense, 1 sparse) | 0 0 0 | cardinality u64 LE, highest bit: to be counted again | registers
+//! "HYLL" | encoding (u8: 0 dense, 1 sparse) | 0 0 0 | cardinality u64 LE, highest bit: must be recomputed | registers
 //!
 //! dense   16,384 registers of 6 bits, the lowest bits first
 //! sparse  runs of registers: 00nnnnnn             n + 1 zeros
@@ -63,10 +63,10 @@ impl Default for HyperLogLog {
 }
 
 impl HyperLogLog {
-    /// The one that these bytes are.
+    /// The HyperLogLog that these bytes represent.
     ///
     /// # Errors
-    /// [`NotHyperLogLog::Other`]. Damage is found where registers are asked for.
+    /// [`NotHyperLogLog::Other`]. Corruption is detected when registers are read.
     pub fn of(bytes: &[u8]) -> Result<Self, NotHyperLogLog> {
         let is_one = bytes.len() >= HEAD_BYTES
             && bytes.starts_with(MAGIC)
@@ -112,7 +112,7 @@ impl HyperLogLog {
         sparse::runs(&self.bytes[HEAD_BYTES..]).map(|(run, _)| run)
     }
 
-    /// Raises `registers` to those of this one where it has more.
+    /// Raises `registers` to this one's registers where these are larger.
     ///
     /// # Errors
     /// [`NotHyperLogLog::Damaged`].
@@ -157,7 +157,7 @@ impl HyperLogLog {
         Ok(estimate::cardinality(&histogram))
     }
 
-    /// Sees an element; whether that has changed a register. It is sparse up to `sparse_max_bytes`.
+    /// Adds an element; returns whether a register has changed. It remains sparse up to `sparse_max_bytes`.
     ///
     /// # Errors
     /// [`NotHyperLogLog::Damaged`].
@@ -169,7 +169,7 @@ impl HyperLogLog {
         self.raise(index, zeros as u8 + 1, sparse_max_bytes)
     }
 
-    /// Raises one register; whether it was less. It is sparse up to `sparse_max_bytes`.
+    /// Raises one register; returns whether it was smaller. It remains sparse up to `sparse_max_bytes`.
     ///
     /// # Errors
     /// [`NotHyperLogLog::Damaged`].
@@ -197,7 +197,7 @@ impl HyperLogLog {
         Ok(is_more)
     }
 
-    /// Makes a sparse one dense. The cardinality stays as it is.
+    /// Converts a sparse one to dense. The cached cardinality is kept.
     ///
     /// # Errors
     /// [`NotHyperLogLog::Damaged`].
@@ -216,7 +216,7 @@ impl HyperLogLog {
         Ok(())
     }
 
-    /// Where a register begins: the byte, and the bit in it.
+    /// The position of a register: the byte, and the bit in it.
     fn place(index: usize) -> (usize, usize) {
         (HEAD_BYTES + index * REGISTER_BITS / 8, index * REGISTER_BITS % 8)
     }
@@ -244,7 +244,7 @@ impl HyperLogLog {
     }
 }
 
-/// How many different elements these registers have seen, about.
+/// The approximate number of distinct elements that these registers have seen.
 #[must_use]
 pub fn cardinality(registers: &[u8; REGISTERS]) -> u64 {
     let mut histogram: Histogram = [0; 64];

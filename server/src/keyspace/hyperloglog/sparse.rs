@@ -5,10 +5,10 @@ use super::splice;
 const ZEROS_MAX: usize = 64;
 const VALUE_MAX: u8 = 32;
 const VALUE_LEN_MAX: usize = 4;
-/// Runs that are looked at behind a change, from the one before it on: those may be merged.
+/// Number of runs examined around a change, starting with the one before it: these may be merged.
 const MERGED_RUNS: usize = 5;
 
-/// Neighbours that hold the same.
+/// Adjacent registers with equal values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
     /// What they hold.
@@ -20,7 +20,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// So many zeros.
+    /// A run of `len` zeros.
     pub(super) fn zeros(len: usize) -> Self {
         Self { value: 0, len, is_long: len > ZEROS_MAX }
     }
@@ -72,7 +72,7 @@ pub(super) fn runs(bytes: &[u8]) -> impl Iterator<Item = (Run, usize)> + '_ {
 pub(super) enum Raised {
     Unchanged,
     Changed,
-    /// Runs cannot hold it.
+    /// The sparse encoding cannot represent it.
     TooLarge,
     Damaged,
 }
@@ -122,7 +122,7 @@ pub(super) fn raise(
     Raised::Changed
 }
 
-/// Makes one run of neighbours that hold the same, from `at` on.
+/// Merges adjacent runs of equal values, from `at` on.
 fn merge(log: &mut Vec<u8>, mut at: usize) {
     for _ in 0..MERGED_RUNS {
         let Some(run) = Run::read(&log[at..]) else { return };
@@ -173,7 +173,7 @@ mod tests {
         assert_eq!(raise(&mut vec![0], 0, 1, 1, u64::MAX), Raised::Damaged);
     }
 
-    /// What redis-server 7.0.15 leaves of `SETRANGE key 16 "J\xab-\x17i"` in an empty HyperLogLog after `PFADD key 14059`.
+    /// The result in redis-server 7.0.15 of `SETRANGE key 16 "J\xab-\x17i"` in an empty HyperLogLog after `PFADD key 14059`.
     #[test]
     fn a_run_that_is_cut_off_stays_cut_off() {
         let mut log = b"J\xab-\x17i".to_vec();

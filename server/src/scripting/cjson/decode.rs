@@ -8,7 +8,7 @@ use mlua::{Error, Lua, Result, Value};
 /// Deeper nesting is refused, whatever the script allows: the stack of the thread is bounded.
 const DEPTH_MAX: i64 = 1000;
 
-/// What stands at a place of the text.
+/// The token at a position of the text.
 enum Token {
     ObjectBegin,
     ObjectEnd,

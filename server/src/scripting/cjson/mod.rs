@@ -1,4 +1,4 @@
-//! The library `cjson`: JSON, as Lua CJSON 2.1 has it.
+//! The library `cjson`: JSON, compatible with Lua CJSON 2.1.
 
 mod decode;
 mod encode;
@@ -61,7 +61,7 @@ fn expects(args: &Arguments<'_>, max: usize) -> Result<()> {
     if args.len() <= max { Ok(()) } else { Err(args.fail(max + 1, "found too many arguments")) }
 }
 
-/// A setting that is an integer within bounds: set where the argument says so.
+/// An integer setting within bounds: set if the argument is given.
 fn set_integer(
     args: &Arguments<'_>,
     at: usize,

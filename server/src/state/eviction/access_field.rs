@@ -1,8 +1,8 @@
-//! What the 24 bits of an entry's access field mean: Redis' LRU clock, or its LFU counter.
+//! The 24-bit access field of an entry: Redis' LRU clock, or its LFU counter.
 //!
-//! LRU: seconds of the last access, never 0 (which means: none since the write). LFU: minutes of the
-//! last access in the upper 16 bits, and below them a counter of 8 bits that grows with the
-//! logarithm of the accesses and falls with time.
+//! LRU: the second of the last access, never 0 (0 means: not accessed since the write). LFU: the minute of the
+//! last access in the upper 16 bits, and below it an 8-bit counter that grows with the
+//! logarithm of the number of accesses and decays with time.
 
 use crate::random::random;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -39,7 +39,7 @@ pub fn lru_clock(now_ms: u64) -> u32 {
     ((now_ms / 1000) as u32 & FIELD_MASK).max(1)
 }
 
-/// Seconds since the access that an LRU field tells; 0 when there was none since the write.
+/// Seconds since the access recorded in an LRU field; 0 if there was none since the write.
 #[must_use]
 pub fn idle_seconds(field: u32, now_ms: u64) -> i64 {
     if field == 0 { 0 } else { i64::from(lru_clock(now_ms).wrapping_sub(field) & FIELD_MASK) }
@@ -83,8 +83,8 @@ impl AccessField {
         minutes(now_ms) << 8 | counter
     }
 
-    /// The field that RESTORE asks for: IDLETIME under LRU, FREQ under LFU; `None` when it says
-    /// nothing that the policy in force keeps.
+    /// The field that RESTORE requests: IDLETIME under LRU, FREQ under LFU; `None` if the request contains
+    /// nothing that the current policy keeps.
     #[must_use]
     pub fn restored(
         &self,

@@ -17,10 +17,10 @@ pub struct Eviction {
     pub(crate) samples: AtomicUsize,
     /// What the access field of a key means.
     pub access: AccessField,
-    /// The policy and its candidates. Who holds it evicts; the others go on meanwhile.
+    /// The policy and its candidates. The thread that holds the lock evicts; the others continue meanwhile.
     pub(crate) pool: Mutex<Pool>,
-    /// A policy that the pool has not heard of. Apart, since whoever holds the pool waits for latches, which whoever
-    /// sets a policy may hold.
+    /// A new policy that the pool has not adopted. Separate, because the holder of the pool waits for latches, which the
+    /// setter of a policy may hold.
     pub(crate) wanted: Mutex<Option<EvictionPolicy>>,
 }
 

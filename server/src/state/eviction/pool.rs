@@ -15,7 +15,7 @@ pub(crate) struct Pool {
     ranked: Vec<(u64, Candidate)>,
 }
 
-/// How good a victim a key is; `None` under a policy that does not look at keys.
+/// A key's rank as a victim; `None` under a policy that ignores the keys' access.
 fn rank(policy: EvictionPolicy, access: &AccessField, key: &Candidate, now_ms: u64) -> Option<u64> {
     match policy {
         EvictionPolicy::AllkeysLru | EvictionPolicy::VolatileLru => {
@@ -46,7 +46,7 @@ impl Pool {
         )
     }
 
-    /// The next victim; it may be gone by the time it is looked for. `None`: no key can be evicted.
+    /// The next victim; it may be deleted by the time it is looked up. `None`: no key can be evicted.
     pub(crate) fn choose(
         &mut self,
         engine: &Engine,

@@ -15,7 +15,7 @@ pub(super) struct Cached {
 pub(super) struct Load {
     namespace: Seq,
     key: Key,
-    /// Nobody wrote the key since the load began.
+    /// The key was not written since the load began.
     ticket: bool,
     /// The grave runs, taken before the superversion: no pin keeps them.
     runs: Option<Vec<GraveRun>>,
@@ -53,7 +53,7 @@ impl World {
     }
 
     /// One step of a load: grave runs, superversion, look-up below the active memtable (whose keys are all in the
-    /// table), fill. Without its ticket it ends without an answer, and who waits asks again.
+    /// table), fill. Without its ticket the load ends without an answer, and the waiting reader asks again.
     ///
     /// # Errors
     /// A wrong answer.

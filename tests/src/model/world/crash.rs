@@ -1,4 +1,4 @@
-//! Crash and recovery: what of the log was written, and its replay by re-execution (N1).
+//! Crash and recovery: which part of the log was written, and its replay by re-execution (N1).
 
 use super::{Command, LogRecord, OPEN, Rc, Rule, Seq, Violation, World};
 use crate::model::KEYS;
@@ -28,8 +28,8 @@ impl World {
         next.visible = r;
         next.durable = r;
         next.log = records.into_iter().filter(|record| record.seq <= r).collect();
-        // D5: no snapshot outlives a crash, so closed graves go at once, but for those open as of the mark:
-        // the next replay begins there, too, and the checkpoint may be written anew until then (N17).
+        // D5: no snapshot survives a crash, so closed graves are removed at once, except those open as of the mark:
+        // the next replay begins there, too, and the checkpoint may be rewritten until then (N17).
         let mark = next.disk.mark;
         let stays = |e: Seq| e == OPEN || (e > mark && next.rules.on(Rule::D5OpenAtMark));
         next.graves.retain(|g| stays(g.e));
@@ -45,8 +45,8 @@ impl World {
         self.check_pages()
     }
 
-    /// The records a reader of the log gets: behind a hole nothing of a segment is readable (N8), and
-    /// groups are read whole.
+    /// The records that a reader of the log gets: after a hole nothing of a segment is readable (N8), and
+    /// groups are read as a whole.
     fn readable(&self, written: Seq) -> Vec<LogRecord> {
         let mut torn = BTreeSet::new();
         let mut broken = BTreeSet::new();

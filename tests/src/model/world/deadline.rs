@@ -1,4 +1,4 @@
-//! The delete deadline (N17): what the store does at each tick of its clock, and what must be gone then.
+//! The delete deadline (N17): what the store does at each tick of its clock, and what must be erased then.
 
 use super::{File, Rule, Seq, Version, Violation, World};
 use crate::model::keys::{COLLECTION, Key, page_of};
@@ -13,11 +13,11 @@ const WAIT: usize = LIMIT / 4;
 const READERS: usize = LIMIT / 2;
 
 impl World {
-    /// A tick: rotate what is old, bury, forget, write anew what names keys; then everything is looked
-    /// through for deletes older than the limit.
+    /// A tick: rotates old data, buries, forgets, and rewrites what names keys. Then everything is searched
+    /// for deletes older than the limit.
     ///
     /// # Errors
-    /// A file that holds what was deleted that long ago.
+    /// A file that contains data deleted that long ago.
     pub fn tick(&mut self) -> Result<(), Violation> {
         self.ticks.push(self.last_seq());
         let overdue = self.seq_of_age(WAIT);
@@ -39,7 +39,7 @@ impl World {
         self.check_gone()
     }
 
-    /// The last sequence so many ticks ago.
+    /// The last sequence `age` ticks ago.
     fn seq_of_age(&self, age: usize) -> Seq {
         let at = self.ticks.len().checked_sub(age + 1);
         at.map_or(0, |at| self.ticks[at])
@@ -54,7 +54,7 @@ impl World {
         }
     }
 
-    /// Rewrites each table that holds dead, or holds graves up, of that age at its own level (C5).
+    /// Rewrites, at its own level (C5), each table that contains dead versions of that age or delays the burial of graves of that age.
     fn bury_overdue(&mut self, overdue: Seq) {
         let holds_up = |world: &Self, file: &File, v: &Version| {
             // F2(b): whatever its own age, a version of the key keeps the grave.
@@ -69,7 +69,7 @@ impl World {
             let mut tree = self.files.iter().filter(|file| file.undo_through.is_none());
             let file = tree.nth(at);
             if file.is_some_and(|file| file.versions.iter().any(|v| holds_up(self, file, v))) {
-                // What is rewritten goes to the end of the list, and is not looked at again.
+                // Rewritten tables are appended to the list, and are not examined again.
                 self.collected = None;
                 self.collect_for_merge();
                 self.start_merge(2 * at);
@@ -81,7 +81,7 @@ impl World {
         }
     }
 
-    /// Writes checkpoint and grave runs anew, without what is forgotten. The checkpoint stays that of the
+    /// Rewrites checkpoint and grave runs without the forgotten graves. The checkpoint remains that of the
     /// mark.
     fn scrub(&mut self) {
         let died_above = self.dead.iter().any(|&(_, d)| d > self.disk.mark);
@@ -97,7 +97,7 @@ impl World {
         let late = |what: &str, key: Key, seq: Seq| {
             Err(format!("{what} holds key {key} at {seq}, deletes up to {through} are overdue"))
         };
-        // A page goes with its collection.
+        // A page is removed with its collection.
         let of = |key: Key| page_of(key).map_or(key, |_| COLLECTION);
         let deletes = |key: Key, from: Seq| self.spec.deleted_between(of(key), from, through);
         for file in &self.disk.files {

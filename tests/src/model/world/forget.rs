@@ -4,7 +4,7 @@ use super::{File, Grave, Key, OPEN, Rule, Seq, Source, SweepView, Version, World
 use std::rc::Rc;
 
 impl World {
-    /// First half of a sweep: it looks at the store.
+    /// First half of a sweep: takes a view of the store.
     pub fn look_for_sweep(&mut self) {
         self.sweep = Some(self.view());
     }
@@ -68,7 +68,7 @@ impl World {
             && (g.e <= self.durable || !self.rules.on(Rule::F1Durable))
     }
 
-    /// F2. A version below d that came after the look is not in the view, nor is d then.
+    /// F2. If a version below d was added after the view was taken, it is not in the view, but then neither is d.
     pub(super) fn is_buried(&self, g: &Grave, view: &SweepView) -> bool {
         if g.d > view.last_seq && self.rules.on(Rule::F2ViewAfterGrave) {
             return false;
@@ -140,7 +140,7 @@ impl World {
         }
     }
 
-    /// N6: an undo run goes when no reader at or below its last one is left.
+    /// N6: an undo run is deleted once no reader at or below its last one is left.
     fn forget_undo_runs(&mut self, readers: &[Seq]) {
         let before = self.files.len();
         let stays = self.rules.on(Rule::N6UndoStays);
@@ -152,7 +152,7 @@ impl World {
         }
     }
 
-    /// N7: the graves of a dead id go with it, the id itself when nothing can hold its records.
+    /// N7: the graves of a dead id are removed with it, the id itself once nothing can contain its records.
     fn forget_dead_ids(&mut self, readers: &[Seq]) {
         let gone: Vec<Seq> = self
             .dead

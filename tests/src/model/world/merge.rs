@@ -66,7 +66,7 @@ impl World {
             (g.d <= c || !self.rules.on(Rule::D2NothingAbove))
                 && (g.e == OPEN || (g.e > c && self.rules.on(Rule::D2OpenAsOf)))
         };
-        // What is buried in the manifest's files is needed by nobody after a crash (D4).
+        // Graves buried in the manifest's files are not needed after a crash (D4).
         let elements = self.rules.on(Rule::EGraveInCheckpoint);
         let named = |g: &&Grave| {
             !self.is_spilled(g) && g.buried_in == 0 && (elements || !is_element(g.key))
@@ -200,7 +200,7 @@ impl World {
     }
 
     /// N7: the death of the version's id, which is a grave for all its keys: an output that claims `now`
-    /// must not hold what died before.
+    /// must not contain versions that died before.
     fn death_of(&self, v: &Version, job: &Job) -> Option<Seq> {
         let dead = self.dead.iter().find(|&&(id, d)| id == v.namespace && d <= job.now);
         dead.map(|&(_, d)| d).filter(|_| self.rules.on(Rule::N7DeathIsGrave))
@@ -227,8 +227,8 @@ impl World {
         self.add_outputs(level, output, now, &snapshots);
     }
 
-    /// Merges the undo runs into one that holds what readers still need (N6). Its inputs and its output are
-    /// for the past only, so it may be one step: no reader that could see another comes meanwhile.
+    /// Merges the undo runs into one with the versions that readers still need (N6). Its inputs and its output serve only
+    /// past reads, so it may be one step: no reader that could see another state arrives meanwhile.
     pub fn merge_undo_runs(&mut self) {
         let is_undo = |file: &&Rc<File>| file.undo_through.is_some();
         let runs: Vec<Rc<File>> = self.files.iter().filter(is_undo).cloned().collect();
@@ -245,7 +245,7 @@ impl World {
                 let newest = mine().map(|o| o.seq).filter(|&seq| seq <= s).max();
                 newest == Some(v.seq) && self.grave_at(v.namespace, v.key, s) < Some(v.seq)
             };
-            // Above the last of the runs nobody looked at any of them.
+            // Readers above the last sequence of the runs read none of them.
             if let Some(s) = readers.iter().copied().filter(|&s| s <= last && sees(s)).max() {
                 kept.push(*v);
                 through = through.max(s);
@@ -261,7 +261,7 @@ impl World {
     }
 
     /// Adds the outputs of C2 to the tree and to the manifest, in one edit. With undo runs the tree
-    /// holds nothing that is dead at `now`, and says so (N6).
+    /// contains nothing that is dead at `now`, and records that (N6).
     fn add_outputs(&mut self, level: usize, output: Output, now: Seq, snapshots: &[Seq]) {
         let oldest = snapshots[0];
         let claims_now = self.options.undo_runs && self.rules.on(Rule::C3ClaimAtStart);

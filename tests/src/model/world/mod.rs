@@ -24,16 +24,16 @@ pub use writes::Command;
 /// A difference between the store and the specification, in words.
 pub type Violation = String;
 
-/// What differs between histories beside their steps.
+/// Differences between histories, besides their steps.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Versions that only older readers need go to undo runs (N6).
+    /// Versions needed only by older readers are moved to undo runs (N6).
     pub undo_runs: bool,
     /// Graves of one key are thinned out (F4).
     pub thin_graves: bool,
     /// The cemetery is small: flushes spill sealed graves to grave runs.
     pub spills: bool,
-    /// Deletes must be gone from every file within a time (N17).
+    /// Deleted data must be erased from every file within a time (N17).
     pub deadline: bool,
 }
 
@@ -47,11 +47,11 @@ struct Scan {
     values: bool,
 }
 
-/// A sweep between its look at the store and its work.
+/// A sweep between its view of the store and its work.
 #[derive(Clone, Debug)]
 struct SweepView {
     superversion: SuperVersion,
-    /// Last sequence when it looked.
+    /// Last sequence when the view was taken.
     last_seq: Seq,
     oldest_superversion: u64,
 }
@@ -225,7 +225,7 @@ impl World {
         self.number += 1;
     }
 
-    /// The oldest superversion that a pinned reader holds; the highest number without any.
+    /// The oldest superversion that a pinned reader uses; the highest number without any.
     fn oldest_superversion(&self) -> u64 {
         let pinned = self.iterators.iter().filter(|scan| scan.pinned);
         let iterators = pinned.map(|scan| scan.superversion.number);

@@ -1,7 +1,7 @@
 //! A collection of two pages: the epoch rule (E), and the grave of its prefix.
 //!
-//! The root's version is the descriptor: (cid, elements, pages). An element is a lane of 16 bits, which lies in one page. With
-//! three elements the odd ones move to the second page, with one they move back and that page goes.
+//! The root's version is the descriptor: (cid, elements, pages). An element is a lane of 16 bits, stored in one page. With
+//! three elements the odd ones move to the second page; with one they move back and that page is removed.
 
 use super::{Effect, Grave, Key, OPEN, Rule, Scan, Seq, Skip, Version, Violation, World};
 use crate::model::keys::{COLLECTION, PAGES, page_key, page_of, prefix_key};
@@ -18,7 +18,7 @@ pub(super) struct Pages {
     blocks: BTreeMap<Key, u64>,
     /// Sequences of the snapshots that may read values.
     values_at: Vec<Seq>,
-    /// Records that come at the end of the epoch: E3 is broken.
+    /// Records written at the end of the epoch: E3 is broken.
     late: Vec<Version>,
 }
 
@@ -59,14 +59,14 @@ fn elements(content: u64) -> u64 {
     (0..4).filter(|&element| lane(content, element) != 0).count() as u64
 }
 
-/// The lanes of one page, where there are so many.
+/// The lanes of one page of a collection with `pages` pages.
 fn share(content: u64, page: u64, pages: u64) -> u64 {
     let elsewhere = (0..4).filter(|element| pages == 2 && element % 2 != page);
     elsewhere.fold(content, |content, element| with_lane(content, element, 0))
 }
 
 impl World {
-    /// The descriptor and all lanes for whoever finds versions by `find`.
+    /// The descriptor and all lanes, for readers that find versions by `find`.
     fn collection(
         &self,
         find: &dyn Fn(Key) -> Option<Version>,
@@ -157,7 +157,7 @@ impl World {
         self.compare_collection("an iterator over the collection", s, got)
     }
 
-    /// Opens a snapshot or an iterator that sees values: at a barrier, and behind an epoch (E2).
+    /// Opens a snapshot or an iterator that reads values: at a barrier, and after an epoch (E2).
     pub fn open_values(&mut self, iterator: bool) {
         if self.rules.on(Rule::E2BarrierForValues) {
             self.publish_all();
@@ -187,8 +187,8 @@ impl World {
         self.active.borrow_mut().extend(late);
     }
 
-    /// A page, or the descriptor, has new content: in place in the epoch of its block (E1), else in a new
-    /// block, whose record says when the first change came (E3).
+    /// Writes new content of a page, or of the descriptor: in place in the epoch of its block (E1), otherwise in a new
+    /// block, whose record has the time of the first change (E3).
     fn put_page(&mut self, seq: Seq, key: Key, value: u64) {
         let made = self.pages.blocks.get(&key).copied();
         let own_epoch = made == Some(self.pages.epoch);
@@ -248,7 +248,7 @@ impl World {
         Effect::Put(COLLECTION, content)
     }
 
-    /// A grave of a page or a prefix; the block goes, so that a page made again has a record of its own.
+    /// Writes a grave of a page or a prefix; its block is removed, so that a recreated page has a record of its own.
     fn bury_element(&mut self, seq: Seq, key: Key) {
         let namespace = self.namespace_at(OPEN);
         self.pages.blocks.remove(&key);
@@ -310,8 +310,8 @@ impl World {
         versions
     }
 
-    /// I4 for pages, which nobody reads once their collection is gone: a page whose newest version no grave covers is one
-    /// of the living collection.
+    /// I4 for pages, which are not read once their collection is deleted: a page whose newest version is not covered by a grave
+    /// belongs to the living collection.
     ///
     /// # Errors
     /// A page that nothing will ever bury.

@@ -1,4 +1,4 @@
-//! Spilled graves: how they leave memory, who finds them then, and when they go.
+//! Spilled graves: how they leave memory, how readers find them afterwards, and when they are deleted.
 
 use super::{Grave, GraveRun, Key, OPEN, Rule, Seq, SweepView, World, newest_spilled};
 
@@ -22,8 +22,8 @@ impl World {
         if self.rules.on(Rule::SpillCompares) { d } else { d.map(|_| OPEN) }
     }
 
-    /// With the flush that moves the mark to `m` some generations are written as a run, in the same
-    /// edit. Graves in limbo (F3) are of no use to a run.
+    /// The flush that moves the mark to `m` also writes some generations as a run, in its edit. Graves in limbo (F3) are
+    /// of no use to a run.
     pub(super) fn spill_graves(&mut self, m: Seq) {
         if !self.options.spills || !m.is_multiple_of(2) {
             return;
@@ -73,7 +73,7 @@ impl World {
         }
     }
 
-    /// A run goes when F2 holds for all its graves: from the manifest at once, from memory when no
+    /// A run is deleted when F2 holds for all its graves: from the manifest at once, from memory when no
     /// reader has an older superversion (F3).
     pub(super) fn forget_grave_runs(&mut self, view: &SweepView) {
         let mut runs = std::mem::take(&mut self.grave_runs);
@@ -93,7 +93,7 @@ impl World {
         self.grave_runs = runs;
     }
 
-    /// Merges the runs into one, without what is buried and without what nobody sees (F4).
+    /// Merges the runs into one, without buried graves and without graves that no reader sees (F4).
     pub fn merge_grave_runs(&mut self) {
         self.end_spill();
         let view = self.view();

@@ -13,13 +13,13 @@ pub enum Command {
     Increment(Key),
     /// The second key gets the value of the first, if that exists.
     Copy(Key, Key),
-    /// The key goes; the root of a collection with all its pages.
+    /// Deletes the key; the root of a collection with all its pages.
     Delete(Key),
     /// The element's count in the collection rises by one; what was not there is made.
     Add(u64),
     /// The element leaves the collection; the last one takes the collection along.
     Remove(u64),
-    /// The whole database goes: it gets a new namespace id (N7).
+    /// Deletes the whole database: it gets a new namespace id (N7).
     Flush,
 }
 
@@ -42,7 +42,7 @@ impl World {
     /// Runs a batch: one log group. While the log is broken it is refused (N2).
     ///
     /// # Errors
-    /// A command that read something else than the specification says.
+    /// A command whose reads differ from the specification.
     pub fn write(&mut self, commands: &[Command]) -> Result<(), Violation> {
         if self.log_failed {
             return Ok(());
@@ -88,7 +88,7 @@ impl World {
         if self.rules.on(Rule::X1ReadsNewest) { OPEN } else { self.visible }
     }
 
-    /// X3: before a command looks at a key whose time is over, its delete is logged.
+    /// X3: before a command reads an expired key, its delete is logged.
     fn delete_expired(&mut self, key: Key, batch: u64, effects: &mut Vec<(Seq, Effect)>) {
         if self.look_up(key, OPEN).is_some_and(|v| self.spec.is_expired(v.put_seq)) {
             self.log_and_apply(Command::Delete(key), batch, effects);
@@ -105,7 +105,7 @@ impl World {
         }
     }
 
-    /// Does what `command` says on the newest state; `None` when there is nothing to do.
+    /// Applies `command` to the newest state; `None` if there is nothing to do.
     pub(super) fn apply(&mut self, seq: Seq, command: Command) -> Option<Effect> {
         let namespace = self.namespace_at(OPEN);
         let found = command.reads().and_then(|key| self.look_up(key, OPEN));
@@ -182,7 +182,7 @@ impl World {
         }
     }
 
-    /// A write or sync of the log fails: what lies above a random place of what was not synced never
+    /// A write or sync of the log fails: data above a random position of the unsynced part never
     /// reaches the device (N2).
     pub fn fail_log(&mut self, pick: u64) {
         if self.log_failed {
@@ -195,7 +195,7 @@ impl World {
         }
     }
 
-    /// After a failure: with everything in files the log goes on in a fresh segment, before that
+    /// After a failure: once everything is in files, the log continues in a fresh segment; before that
     /// the memtable is frozen (N2).
     pub fn heal_log(&mut self) {
         if !self.log_failed {

@@ -13,7 +13,7 @@ use std::ops::Range;
 /// What is to be left by a trim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrimTo {
-    /// So many entries, the last ones.
+    /// At most this many entries, the last ones.
     Entries(u64),
     /// Those from this ID on.
     From(StreamId),
@@ -24,27 +24,27 @@ pub enum TrimTo {
 pub struct Trim {
     /// What is to be left.
     pub to: TrimTo,
-    /// Only whole nodes go.
+    /// Only whole nodes are removed.
     pub is_rough: bool,
-    /// At most so many entries go; 0 for no limit.
+    /// Maximum number of entries to remove; 0 for no limit.
     pub limit: u64,
 }
 
 /// What a trim takes away.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TrimPlan {
-    /// Entries that go.
+    /// Number of entries that are removed.
     pub removed: u64,
-    /// Entries that stay.
+    /// Number of entries that remain.
     pub left: u64,
-    /// Nodes that go, from the first on.
+    /// Number of nodes that are removed, from the first on.
     pub whole: usize,
-    /// Entries that go of the node behind those, by where their flags are.
+    /// Entries removed from the node after those, by the positions of their flags.
     pub within: Vec<usize>,
 }
 
 impl Trim {
-    /// What goes of a stream of so many entries, the nodes of which are shown one after the other.
+    /// Plans the trim of a stream of `entries` entries. `node` returns the stream's nodes by their index.
     ///
     /// # Errors
     /// That of the node that cannot be shown.
@@ -117,7 +117,7 @@ impl Edit for StreamEdit {
         &self.bytes
     }
 
-    /// A stream stays when its last entry goes.
+    /// A stream remains when its last entry is removed.
     fn is_empty(&self) -> bool {
         false
     }
@@ -128,7 +128,7 @@ impl StreamEdit {
         Self { bytes, len }
     }
 
-    /// A stream with this head, so many entries, and these groups, which lie in no nodes yet.
+    /// A stream with this head, `len` entries and these groups, but without nodes yet.
     pub(in crate::keyspace) fn without_nodes(head: Head, len: usize, groups: &[u8]) -> Self {
         let mut edit = Self::default();
         edit.bytes[LAST_ID_AT..GROUPS_BYTES_AT].copy_from_slice(&head.to_bytes());
@@ -150,7 +150,7 @@ impl StreamEdit {
         self.set_u32(NODES_AT, directory.len() / PLACE_BYTES);
     }
 
-    /// The same, to read from.
+    /// A read-only view of the edited stream.
     #[must_use]
     pub fn view(&self) -> StreamView<'_> {
         let (bytes, directory_at) = (&self.bytes, self.directory_at());
@@ -195,12 +195,12 @@ impl StreamEdit {
         id::write_id(&mut self.bytes[MAX_DELETED_AT..], id);
     }
 
-    /// From now on so many entries were ever added.
+    /// Sets the number of entries that were ever added.
     pub fn set_entries_added(&mut self, added: u64) {
         self.bytes[ADDED_AT..ADDED_AT + 8].copy_from_slice(&added.to_le_bytes());
     }
 
-    /// From now on it has these groups, which stand by name.
+    /// Replaces the groups by these, which are sorted by name.
     pub fn set_groups(&mut self, groups: &[Group]) {
         let new = group::write_all(groups);
         let old = GROUPS_AT..self.nodes_at();

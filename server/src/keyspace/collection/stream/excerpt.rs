@@ -1,17 +1,17 @@
-//! What a command needs of a stream that does not lie in one record.
+//! Excerpt of a stream that is not stored in one record: the part that a command needs.
 
 use super::head::Head;
 use super::{Group, StreamEdit, StreamView};
 use sexton_persistence::rdb::StreamId;
 
-/// Entries that are asked for: those from `start` to `end`, both included, and no more than `most` of them.
+/// Requested entries: those from `start` to `end`, both included, and at most `most` of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     /// From this ID on.
     pub start: StreamId,
     /// Up to this one.
     pub end: StreamId,
-    /// At most so many.
+    /// Maximum number of entries.
     pub most: usize,
     /// The last ones instead of the first.
     pub is_back: bool,
@@ -20,17 +20,17 @@ pub struct Span {
 /// What an excerpt knows of the whole stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rest {
-    /// The first entry's ID; 0-0 where nobody has asked.
+    /// The first entry's ID; 0-0 if it was not requested.
     pub first_id: StreamId,
-    /// The last entry's ID; the same.
+    /// The last entry's ID; 0-0 if it was not requested.
     pub last_id: StreamId,
     /// The groups that were asked for, by name.
     pub groups: Vec<Group>,
-    /// The IDs that its nodes begin with; none where nobody has asked.
+    /// The first IDs of its nodes; empty if they were not requested.
     pub node_ids: Vec<u128>,
 }
 
-/// A stream of which only some nodes are here: the entries that were asked for, and their neighbours.
+/// A stream of which only some nodes are loaded: the requested entries and their neighbours.
 #[derive(Clone, Debug)]
 pub struct Excerpt {
     edit: StreamEdit,
@@ -38,7 +38,7 @@ pub struct Excerpt {
 }
 
 impl Excerpt {
-    /// One without entries: they are to be [laid in](Self::lay_in).
+    /// An excerpt without entries: they are to be [laid in](Self::lay_in).
     pub(in crate::keyspace) fn new(head: Head, entries: usize, rest: Rest) -> Self {
         Self { edit: StreamEdit::without_nodes(head, entries, &[]), rest }
     }
@@ -47,7 +47,7 @@ impl Excerpt {
         self.edit.lay_in(nodes);
     }
 
-    /// It is read as the stream is. Entries that nobody has asked for may be there or not.
+    /// A view that is read like the stream. Entries that were not requested may be present or not.
     #[must_use]
     pub fn view(&self) -> StreamView<'_> {
         StreamView { rest: Some(&self.rest), ..self.edit.view() }

@@ -49,7 +49,7 @@ pub struct PendingTotals {
     pub ends: Option<(StreamId, StreamId)>,
 }
 
-/// A consumer group. One of a stream in pages has of its pending entries those that were asked for.
+/// A consumer group. In a paged stream it contains only the requested pending entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Group {
     /// Its name.
@@ -67,13 +67,13 @@ pub struct Group {
 }
 
 impl Group {
-    /// Where a consumer stands.
+    /// The index of a consumer.
     #[must_use]
     pub fn find_consumer(&self, name: &[u8]) -> Option<usize> {
         self.consumers.binary_search_by(|consumer| consumer.name.as_slice().cmp(name)).ok()
     }
 
-    /// Where a consumer stands, who is added when it is not there (true).
+    /// The index of a consumer, and whether it was missing and has been added.
     pub fn consumer_or_new(&mut self, name: &[u8], now_ms: u64) -> (usize, bool) {
         let found = self.consumers.binary_search_by(|consumer| consumer.name.as_slice().cmp(name));
         let Err(at) = found else { return (found.unwrap_or_default(), false) };
@@ -84,7 +84,7 @@ impl Group {
         (at, true)
     }
 
-    /// A consumer goes, and what is pending for it; how many those were.
+    /// Removes a consumer and its pending entries; returns how many these were.
     pub fn remove_consumer(&mut self, at: usize) -> usize {
         let before = self.pending.len();
         self.consumers.remove(at);
@@ -95,7 +95,7 @@ impl Group {
         before - self.pending.len()
     }
 
-    /// Where an entry is pending, or would be.
+    /// The index at which an entry is pending, or would be inserted.
     ///
     /// # Errors
     /// It is not pending.
@@ -280,7 +280,7 @@ impl<'v> Source<'v> {
     }
 }
 
-/// What the group of this name has read up to, where nothing else of it is asked for.
+/// The last delivered ID of the group of this name, if nothing else of it is needed.
 pub(in crate::keyspace) fn find_last_id(bytes: &[u8], name: &[u8]) -> Option<StreamId> {
     let mut source = Source(bytes);
     for _ in 0..source.u32()? {
@@ -299,7 +299,7 @@ pub(in crate::keyspace) fn find_last_id(bytes: &[u8], name: &[u8]) -> Option<Str
     None
 }
 
-/// All groups; nothing behind damage, of which there is none in a record that was written here.
+/// Reads all groups, up to the first corruption; records written here have none.
 pub(super) fn read_all(bytes: &[u8]) -> Vec<Group> {
     let mut source = Source(bytes);
     let count = source.u32().unwrap_or(0);

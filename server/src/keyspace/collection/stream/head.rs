@@ -1,10 +1,10 @@
-//! What a stream says of itself, in its record or in the root of its pages.
+//! The header of a stream, stored in its record or in the root of its pages.
 
 use super::id::{ID_BYTES, push_id, read_id};
 use sexton_engine::page::descriptor::STREAM_TAIL_BYTES;
 use sexton_persistence::rdb::StreamId;
 
-/// What a stream says of itself, besides its entries and groups.
+/// The header of a stream, without its entries and groups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Head {
     /// The highest ID ever.
@@ -16,7 +16,7 @@ pub struct Head {
 }
 
 impl Head {
-    /// As it stands in a record: the IDs, u128 LE each, and the count, u64 LE.
+    /// The encoding in a record: the IDs, u128 LE each, and the count, u64 LE.
     #[must_use]
     pub fn to_bytes(self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(STREAM_TAIL_BYTES);

@@ -26,7 +26,7 @@ pub(in crate::keyspace) fn of_number(number: u128) -> StreamId {
     StreamId { ms: (number >> 64) as u64, seq: number as u64 }
 }
 
-/// The ID behind `id`; `None` behind the highest.
+/// The ID after `id`; `None` after the highest.
 #[must_use]
 pub fn id_after(id: StreamId) -> Option<StreamId> {
     number(id).checked_add(1).map(of_number)

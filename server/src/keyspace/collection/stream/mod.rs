@@ -103,7 +103,7 @@ impl<'v> StreamView<'v> {
         read_id(&self.parts.value[at..]).unwrap_or_default()
     }
 
-    /// What it says of itself, besides its entries and groups.
+    /// Its header, without its entries and groups.
     #[must_use]
     pub fn head(&self) -> Head {
         Head {
@@ -131,7 +131,7 @@ impl<'v> StreamView<'v> {
         self.parts.value[ADDED_AT..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
     }
 
-    /// Nodes that the entries lie in.
+    /// Number of nodes that contain the entries.
     fn nodes(&self) -> usize {
         self.directory.len() / PLACE_BYTES
     }
@@ -175,7 +175,7 @@ impl<'v> StreamView<'v> {
             .take_while(move |entry| entry.id <= end)
     }
 
-    /// The same from the last to the first.
+    /// Like [`Self::range`], but from the last entry to the first.
     pub fn range_back(
         &self,
         start: StreamId,
@@ -226,7 +226,7 @@ impl<'v> StreamView<'v> {
         self.count() > 0 && deleted != LOWEST && start <= deleted && self.first_id() <= deleted
     }
 
-    /// How many entries were added up to this ID, where that can be told.
+    /// Number of entries added up to this ID, if it is known.
     #[must_use]
     pub fn entries_up_to(&self, id: StreamId) -> Option<u64> {
         let (added, last) = (self.entries_added(), self.last_id());
@@ -252,7 +252,7 @@ impl<'v> StreamView<'v> {
         None
     }
 
-    /// How many entries a group has not read; `None` when that is not known.
+    /// Number of entries that a group has not read; `None` if unknown.
     #[must_use]
     pub fn lag(&self, group: &Group) -> Option<i64> {
         let added = self.entries_added();
@@ -275,7 +275,7 @@ impl<'v> StreamView<'v> {
         }
     }
 
-    /// What the group of this name has read up to; `None` without one.
+    /// The last delivered ID of the group of this name; `None` without one.
     #[must_use]
     pub fn group_last_id(&self, name: &[u8]) -> Option<StreamId> {
         match self.rest {
@@ -340,7 +340,7 @@ impl StreamView<'_> {
     }
 }
 
-/// Those of sorted keys that have the bytes before `depth` in common.
+/// The number of radix-tree nodes of sorted keys that share the bytes before `depth`.
 fn radix_nodes(keys: &[[u8; ID_BYTES]], depth: usize) -> usize {
     let (Some(first), Some(last)) = (keys.first(), keys.last()) else { return 0 };
     let common = (depth..ID_BYTES).take_while(|&at| first[at] == last[at]).count();

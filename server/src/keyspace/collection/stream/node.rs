@@ -1,4 +1,4 @@
-//! Nodes: neighbouring entries, which mostly share the names of their fields with the first one.
+//! Nodes: runs of adjacent entries, most of which share their field names with the first one.
 //!
 //! ```text
 //! ID of the first entry | size u32 LE | entries u32 LE | deleted ones u32 LE | (names of fields, packed), packed
@@ -6,8 +6,8 @@
 //!                  | [number of fields, varint | names, packed] | values, packed
 //! ```
 //!
-//! Where a node ends decides what XTRIM with `~` takes away, so the size is counted as Redis counts it: the bytes of a
-//! listpack with the same entries, less those of its two counts.
+//! The boundaries of nodes decide what XTRIM with `~` removes, so sizes are computed as in Redis: the bytes of a
+//! listpack of these entries, less those of its two counts.
 
 use super::id::{ID_BYTES, push_id, read_id};
 use crate::keyspace::collection::packed;
@@ -20,7 +20,7 @@ const SIZE_AT: usize = ID_BYTES;
 const ENTRIES_AT: usize = ID_BYTES + 4;
 const DELETED_AT: usize = ID_BYTES + 8;
 
-/// Largest node, whatever `stream-node-max-bytes` says.
+/// Maximum size of a node, regardless of `stream-node-max-bytes`.
 const NODE_BYTES_MAX: u64 = 1 << 30;
 
 const DELETED: u8 = 1;
@@ -99,7 +99,7 @@ pub struct EntryView<'v> {
     pub id: StreamId,
     /// It was deleted.
     pub is_deleted: bool,
-    /// Where its flags are, from the beginning of the node.
+    /// Offset of its flags from the beginning of the node.
     pub flags_at: usize,
     names: &'v [u8],
     values: &'v [u8],
@@ -149,13 +149,13 @@ impl<'v> NodeView<'v> {
         self.u32_at(DELETED_AT)
     }
 
-    /// Bytes of a listpack with the same entries.
+    /// Size in bytes of a listpack of these entries.
     fn size(&self) -> usize {
         let counts = int_bytes(self.live() as i64) + int_bytes(self.deleted() as i64);
         self.u32_at(SIZE_AT) + counts
     }
 
-    /// Whether one more entry belongs into it: limits of 0 are none.
+    /// Whether one more entry fits; limits of 0 mean no limit.
     #[must_use]
     pub fn has_room(&self, entry: &NewEntry<'_>, thresholds: &Thresholds) -> bool {
         let max_entries = thresholds.stream_node_entries;
@@ -254,7 +254,7 @@ fn entry_item(entry: &NewEntry<'_>, first: StreamId, shared_names: &[u8]) -> (Ve
     (item, size)
 }
 
-/// What is to be appended to a node for one more entry, and its size in a listpack.
+/// The bytes to append to a node for one more entry, and their size in a listpack.
 #[must_use]
 pub(in crate::keyspace) fn more(node: NodeView<'_>, entry: &NewEntry<'_>) -> (Vec<u8>, usize) {
     let (item, size) = entry_item(entry, node.first_id, node.names().0);
@@ -263,13 +263,13 @@ pub(in crate::keyspace) fn more(node: NodeView<'_>, entry: &NewEntry<'_>) -> (Ve
     (out, size)
 }
 
-/// What is to be written into a node to which an entry of `size` bytes is appended, and where: its counts.
+/// The counts to write into a node to which an entry of `size` bytes is appended, and their offset.
 #[must_use]
 pub(in crate::keyspace) fn counts_with(node: NodeView<'_>, size: usize) -> (usize, [u8; 8]) {
     (SIZE_AT, two(node.u32_at(SIZE_AT).saturating_add(size), node.live() + 1))
 }
 
-/// The same of a node in which `count` entries were marked as deleted.
+/// Like [`counts_with`], but after `count` entries of the node were marked as deleted.
 #[must_use]
 pub(in crate::keyspace) fn counts_without(node: NodeView<'_>, count: usize) -> (usize, [u8; 8]) {
     (ENTRIES_AT, two(node.live().saturating_sub(count), node.deleted() + count))

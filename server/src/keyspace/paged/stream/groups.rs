@@ -1,7 +1,7 @@
-//! Consumer groups of a stream in pages: what a command asks of them, and how they are written.
+//! Consumer groups of a paged stream: what a command requests of them, and how they are written.
 //!
-//! A command sees groups as those of a stream in one record, but with those pending entries alone that it asks for. What it has made of
-//! a group is compared with what it has seen, and the difference is written.
+//! A command sees the groups as in a single-record stream, but with only those pending entries that it requests. The changed
+//! group is compared with the one it has seen, and the difference is written.
 
 use super::{Missed, Stop, Streamed};
 use crate::keyspace::collection::stream::{
@@ -20,13 +20,13 @@ pub enum GroupsAsked<'a> {
     None,
     /// All of them, without pending entries.
     Heads,
-    /// All of them, each with its first pending entries, and the first ones of each consumer: so many of both.
+    /// All of them, with at most this many pending entries of each group and of each of its consumers.
     Full(usize),
     /// The group of a name, if there is one.
     One(&'a [u8], PendingAsked<'a>),
 }
 
-/// What a command asks of the pending entries of a group, beyond how many there are for whom.
+/// The request of a command for pending entries of a group, in addition to the counts per consumer.
 #[derive(Clone, Copy, Debug)]
 pub enum PendingAsked<'a> {
     /// Nothing.
@@ -46,7 +46,7 @@ pub struct PendingSpan<'a> {
     pub start: StreamId,
     /// Up to this one.
     pub end: StreamId,
-    /// At most so many.
+    /// Maximum number of entries.
     pub most: usize,
     /// Only those of this consumer.
     pub consumer: Option<&'a [u8]>,
@@ -68,7 +68,7 @@ impl PendingSpan<'_> {
         entry.delivered_ms as i64 <= self.delivered_max_ms
     }
 
-    /// How many entries may be looked at, where a time does not decide it.
+    /// Maximum number of entries to examine, if the idle time does not limit them.
     fn looks(&self) -> usize {
         if self.delivered_max_ms == i64::MAX { self.most } else { usize::MAX }
     }
@@ -297,9 +297,9 @@ fn group_of(
     })
 }
 
-/// What makes one group of another, of which the same pending entries are there.
+/// The change that turns `old` into `new`; both cover one excerpt of the pending entries.
 fn change(old: &Group, new: &Group) -> GroupChange {
-    // Where a consumer of the old one stands among the new ones.
+    // The index of an old consumer among the new ones.
     let place = |at: usize| {
         let name = old.consumers.get(at).map(|consumer| consumer.name.as_slice());
         match (new.consumers.get(at), name) {
