@@ -66,7 +66,7 @@ pub use store::{
     MemtableKind, OpenReport, Opening, OwnedKey, PLACE_PREFIX, POOL_DIR, POOL_MARKER, PageName,
     Replay, ReplayGroup, Scan, ScanItem, ScanRange, Snapshot, SnapshotInfo, SnapshotOptions,
     SnapshotValue, SnapshotWatch, Stats, SyncPolicy, Tx, TxBuf, TxPages, UNDO_DIR, UndoFull, Want,
-    WblStats, WriteBatch, aside_name, has_pool, replay_bytes, settle_data_dir,
+    WblStats, WriteBatch, aside_name, has_pool, prepare_data_dir, replay_bytes,
 };
 #[doc(hidden)]
 pub use work::Work;

@@ -32,7 +32,7 @@ pub fn start(server: &Server, config: Config) -> Result<(), String> {
     }
     server.config.name_without_effect(&config.without_effect());
     server.config.replace(config);
-    server.engine.settle_memory();
+    server.engine.apply_memory_bound();
     Ok(())
 }
 
@@ -75,7 +75,7 @@ fn small_bound_remark(bound_bytes: u64) -> Option<String> {
 
 /// Applies a directive of `config` to the running server: the one place where CONFIG SET takes effect. It may run
 /// under latches, inside a transaction, and takes no latches except for `appendonly` and `appendfsync`:
-/// [`Engine::settle_memory`](sexton_engine::Engine::settle_memory) must follow.
+/// [`Engine::apply_memory_bound`](sexton_engine::Engine::apply_memory_bound) must follow.
 ///
 /// # Errors
 /// Why the value cannot be used, in Redis' words.

@@ -66,7 +66,7 @@ impl Dues {
                 }
             }
             (UNQUEUED, at_ms) => self.push(Item { at_ms, entry }),
-            (queued, at_ms) => self.settle(queued as usize, Item { at_ms, entry }),
+            (queued, at_ms) => self.sift(queued as usize, Item { at_ms, entry }),
         }
     }
 
@@ -148,12 +148,12 @@ impl Dues {
             }
         }
         if at < self.len() {
-            self.settle(at, item);
+            self.sift(at, item);
         }
     }
 
     /// Writes an item for which `at` is free, or a place above or below.
-    fn settle(&mut self, at: usize, item: Item) {
+    fn sift(&mut self, at: usize, item: Item) {
         if at > 0 && self.item((at - 1) / CHILDREN).at_ms > item.at_ms {
             self.rise(at, item);
         } else {

@@ -42,7 +42,7 @@ impl Pooled {
 
     /// Its end, as of a barrier. What writers have appended below it and still hold is copied first (M9).
     pub(super) fn mark(&self) -> Mark {
-        self.active().pool().settle();
+        self.active().pool().copy_pending();
         self.stretches.mark()
     }
 

@@ -136,7 +136,7 @@ impl Engine {
             Ok(())
         };
         let export = {
-            let mut right = inner.flusher.flush_right.lock();
+            let mut right = inner.flusher.flush_permit.lock();
             self.flush_all(&mut right)?;
             let export = inner.versions.export();
             // The next flush removes this cemetery checkpoint: it is kept from beginning.

@@ -332,7 +332,7 @@ impl Engine {
             }
             _ => inner.upkeep.health.works(Fault::Stall),
         }
-        inner.upkeep.health.settle(now, false);
+        inner.upkeep.health.end_episodes(now, false);
     }
 }
 

@@ -1,6 +1,5 @@
 //! Opening a store: manifest, checkpoint, replay, and only then the first new write.
 
-use super::aside;
 use super::checkpoint;
 use super::engine::{Engine, EngineError, Inner, Parts};
 use super::graveyard::deadline::recycled_segments_max;
@@ -14,6 +13,7 @@ use super::read::load::Loads;
 use super::read::reads::ShardReads;
 use super::read::superversion::SuperVersion;
 use super::read::undo::UNDO_DIR;
+use super::set_aside;
 use super::shard::{Count, SHARDS, Shard, ShardState, shard_of};
 use super::upkeep::events::Fault;
 use super::upkeep::shares::buffer_bytes;
@@ -147,7 +147,12 @@ impl Engine {
         checkpoint::clear_partial(&*storage, &options.dir)?;
         remove_new_manifest(&options)?;
         let logged = options.sync_policy != SyncPolicy::Off;
-        aside::settle_data_dir(&*storage, &options.dir, options.log_dir_name.as_ref(), logged)?;
+        set_aside::prepare_data_dir(
+            &*storage,
+            &options.dir,
+            options.log_dir_name.as_ref(),
+            logged,
+        )?;
         storage.create_dir_all(&tree_dir)?;
         let places = options.level_places.clone();
         let versions = VersionSet::open_placed(

@@ -1,8 +1,8 @@
 //! Changing how the log is made durable while the store runs, and whether there is one (N3).
 
-use super::aside;
 use super::engine::{Engine, EngineError};
 use super::options::SyncPolicy;
+use super::set_aside;
 use sexton_persistence::aof::{self, LogClock};
 use std::sync::atomic::Ordering;
 
@@ -85,21 +85,21 @@ impl Engine {
         *inner.flusher.syncs_tables.write() = true;
         self.flush_now()?;
         inner.versions.sync_tables()?;
-        let mut flush_right = inner.flusher.flush_right.lock();
-        let mut freeze_right = inner.flusher.freeze_right.lock();
-        self.flush_frozen(&mut flush_right)?;
+        let mut flush_permit = inner.flusher.flush_permit.lock();
+        let mut freeze_permit = inner.flusher.freeze_permit.lock();
+        self.flush_frozen(&mut flush_permit)?;
         inner.write.commit.lock().log_begins = true;
-        self.freeze(&mut freeze_right);
+        self.freeze(&mut freeze_permit);
         // What is committed from here on gathers in the log's buffer; no memtable can be frozen meanwhile, so
         // it gathers about as much as the active one may hold.
-        self.flush_frozen(&mut flush_right)?;
+        self.flush_frozen(&mut flush_permit)?;
         let mark = inner.flusher.mark.load(Ordering::Acquire);
         let (storage, dir) = (&*inner.options.storage, &inner.options.dir);
         let log_dir = inner.options.log_dir_name.as_ref();
-        aside::log_begins(storage, dir, log_dir)?;
+        set_aside::log_begins(storage, dir, log_dir)?;
         let tail = aof::supersede(storage, &location, mark)?;
         self.start_log(tail, mark, policy)?;
-        aside::adopt(storage, dir, log_dir)?;
+        set_aside::adopt(storage, dir, log_dir)?;
         inner.write.log_wants_kick();
         self.kick_log();
         Ok(())
@@ -128,7 +128,7 @@ impl Engine {
         }
         inner.write.store_policy(SyncPolicy::Off);
         // A flush may be waiting for the log.
-        let _flushing = inner.flusher.flush_right.lock();
+        let _flushing = inner.flusher.flush_permit.lock();
         let _ = self.close_log();
         self.durable_moved();
     }

@@ -149,8 +149,8 @@ impl PmemPool {
 
     /// Copies everything that was appended (M9), for a caller that will read it. At a barrier: nobody appends meanwhile,
     /// although writers may fence. No I/O; their fences determine what becomes durable.
-    pub fn settle(&self) {
-        self.stagings[..self.watermark.used()].iter().for_each(Staging::settle);
+    pub fn copy_pending(&self) {
+        self.stagings[..self.watermark.used()].iter().for_each(Staging::copy_pending);
     }
 
     /// Makes sure that c_d is durably at or above `seq` (M5). In the critical section, before `seq` is handed

@@ -97,7 +97,7 @@ impl Staging {
     /// The batches go on: behind one that has ended, and of which a part can still be lost, the next would look as if
     /// durable data were damaged. Nobody was told yet that the line at the end is durable (M2), and no byte of it is
     /// written twice.
-    pub(super) fn settle(&self) {
+    pub(super) fn copy_pending(&self) {
         let mut staged = self.0.lock();
         let Staged { batches, dirty, failed } = &mut *staged;
         for batch in batches {

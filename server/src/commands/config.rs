@@ -59,7 +59,7 @@ fn set(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         .set(&pairs, by, |config, name| configuration::apply(server, config, name))
         .map_err(|error| CommandError::from(error.to_string()))?;
     if ctx.tx.is_none() {
-        server.engine.settle_memory();
+        server.engine.apply_memory_bound();
     }
     ctx.out.ok();
     Ok(())

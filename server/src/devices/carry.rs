@@ -44,7 +44,7 @@ pub(super) fn to(
     is_device: impl Fn(&Path) -> bool,
 ) -> Result<(), String> {
     let place = dir.join(name);
-    settle(dir, &place).map_err(|error| error.to_string())?;
+    recover_move(dir, &place).map_err(|error| error.to_string())?;
     let found = match fs::read_link(&place) {
         Ok(link) => Some(link),
         Err(_) => exists(&place).then(|| place.clone()),
@@ -83,7 +83,7 @@ pub(super) fn to(
 }
 
 /// Finishes a change that a crash has interrupted, or takes it back.
-pub(super) fn settle(dir: &Path, place: &Path) -> StorageResult<()> {
+pub(super) fn recover_move(dir: &Path, place: &Path) -> StorageResult<()> {
     let (moved, old) = (with_suffix(place, "moved"), with_suffix(place, "old"));
     if !exists(place) && exists(&moved) {
         DiskStorage.rename(&moved, place)?;
@@ -171,7 +171,7 @@ fn carry(
     };
     if let Err(error) = copied {
         // A device that is full should not stay so because of half a copy; if not now, the next start does it.
-        let _ = settle(dir, place);
+        let _ = recover_move(dir, place);
         return Err(error.to_string());
     }
     let change = || -> StorageResult<()> {
@@ -503,7 +503,7 @@ mod tests {
                     ];
                     steps[..=step].iter().for_each(|step| step());
                     let case = format!("{name}, back: {back}, step {step}");
-                    settle(&dir, &place).unwrap();
+                    recover_move(&dir, &place).unwrap();
                     assert_eq!(places.content(name), "x", "{case}");
                     assert!(!exists(&leaves), "{case}");
                     let is_carried = fs::read_link(&place).ok().as_ref() != Some(&one);

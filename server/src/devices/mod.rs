@@ -89,7 +89,7 @@ pub fn open(options: &Options) -> Result<Arc<PlacedStorage>, String> {
         // While the server runs without a log, files that belong to a log are kept under another name (N3).
         let aside = aside_name(name);
         if content == Content::Directory {
-            carry::settle(&options.dir, &options.dir.join(&aside))
+            carry::recover_move(&options.dir, &options.dir.join(&aside))
                 .map_err(|error| format!("{directive}: {error}"))?;
         }
         // A link that leads nowhere counts: what waits on a device that is away must not be forgotten.
@@ -222,7 +222,7 @@ impl Entries<'_> {
         for name in DiskStorage.list(dir).map_err(text)? {
             let Some(place) = name.strip_prefix(PLACE_PREFIX) else { continue };
             let place = place.trim_end_matches(".moved").trim_end_matches(".old");
-            carry::settle(dir, &dir.join(place_name(place))).map_err(text)?;
+            carry::recover_move(dir, &dir.join(place_name(place))).map_err(text)?;
         }
         for device in wanted {
             let spec = declared(options, directive, device)?;

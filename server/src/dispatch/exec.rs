@@ -281,7 +281,7 @@ impl Executor {
         };
         let required = commit(server, tx, &mut self.changes, Scope::All, &[]);
         if sets {
-            engine.settle_memory();
+            engine.apply_memory_bound();
         }
         // From the last one on, so that the places of those before stay.
         for (queued, at, is_muted) in ran.surveys.into_iter().rev() {

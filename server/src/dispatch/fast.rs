@@ -115,7 +115,13 @@ impl Executor {
 
     /// Adds requests of the short path, which took `time_us` together, to the statistics, and reports slow ones to the slow
     /// log and the latency monitor. `first` are the arguments of the first of them.
-    pub fn settle(&mut self, server: &Server, client: &Client, first: Args<'_>, time_us: u64) {
+    pub fn record_stats(
+        &mut self,
+        server: &Server,
+        client: &Client,
+        first: Args<'_>,
+        time_us: u64,
+    ) {
         let (gets, sets, hits) = (self.fast.gets, self.fast.sets, self.fast.hits);
         (self.fast.gets, self.fast.sets, self.fast.hits) = (0, 0, 0);
         let others: u64 = self.fast.others.iter().map(|(_, calls, _)| calls).sum();

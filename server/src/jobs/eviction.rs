@@ -18,7 +18,7 @@ const SLICE: Duration = Duration::from_micros(500);
 /// Keys evicted between two reads of the clock.
 const CLOCK_EVERY: u32 = 16;
 
-/// Applies a policy. Takes no latch: [`Engine::settle_memory`](sexton_engine::Engine::settle_memory) must
+/// Applies a policy. Takes no latch: [`Engine::apply_memory_bound`](sexton_engine::Engine::apply_memory_bound) must
 /// follow.
 pub fn set_policy(server: &Server, policy: EvictionPolicy) {
     let eviction = &server.eviction;

@@ -101,7 +101,7 @@ impl BatchRun<'_> {
             let request = self.worker.batch.requests[index];
             let kind = self.worker.plan[index].kind;
             if !kind.is_timed_together() {
-                begun = self.settle(plain, begun);
+                begun = self.record_stats(plain, begun);
                 plain = 0..0;
             }
             if fast && begun.is_none() && !matches!(kind, Kind::Other(_)) {
@@ -119,7 +119,7 @@ impl BatchRun<'_> {
                 }
                 plain.end = index + 1;
                 if plain.len() >= together || !kind.is_timed_together() {
-                    begun = self.settle(plain, begun);
+                    begun = self.record_stats(plain, begun);
                     plain = 0..0;
                 }
                 if self.client.closing {
@@ -127,7 +127,7 @@ impl BatchRun<'_> {
                 }
                 continue;
             }
-            self.settle(plain, begun);
+            self.record_stats(plain, begun);
             plain = 0..0;
             let worker = &mut *self.worker;
             let args = Args::new(self.buf, worker.batch.args(&request));
@@ -158,7 +158,7 @@ impl BatchRun<'_> {
             together = self.times_together();
             begun = None;
         }
-        self.settle(plain, begun);
+        self.record_stats(plain, begun);
         stop
     }
 
@@ -184,13 +184,13 @@ impl BatchRun<'_> {
     }
 
     /// The plain requests at these indexes ran since `begun`; returns until when.
-    fn settle(&mut self, plain: Range<usize>, begun: Option<Instant>) -> Option<Instant> {
+    fn record_stats(&mut self, plain: Range<usize>, begun: Option<Instant>) -> Option<Instant> {
         let Some(begun) = begun.filter(|_| !plain.is_empty()) else { return begun };
         let now = Instant::now();
         let time_us = now.saturating_duration_since(begun).as_micros() as u64;
         let worker = &mut *self.worker;
         let first = Args::new(self.buf, worker.batch.args(&worker.batch.requests[plain.start]));
-        worker.executor.settle(self.server, self.client, first, time_us);
+        worker.executor.record_stats(self.server, self.client, first, time_us);
         Some(now)
     }
 

@@ -272,7 +272,7 @@ fn slow_plain_requests_are_latency_events() {
                 let server = &world.server;
                 executor.fast_set(server, &mut client, b"k", hash, b"v", &logged, &mut out, NOW_MS);
             }
-            executor.settle(&world.server, &client, args, time_us);
+            executor.record_stats(&world.server, &client, args, time_us);
         }
         let series = world.server.observe.latency.series(event).expect("is recorded");
         assert_eq!((series.1.samples.len(), series.1.max_ms), (1, 7));
@@ -302,7 +302,7 @@ fn requests_that_were_timed_together_say_so() {
             let hash = server.engine.hash(b"k");
             executor.fast_get(server, &client, b"k", hash, &mut out, NOW_MS);
         }
-        executor.settle(server, &client, first, time_us);
+        executor.record_stats(server, &client, first, time_us);
     }
     client.closing = true;
     let slow: Vec<_> = world.traces(out.bytes()).slow.into_iter().map(|entry| entry.0).collect();

@@ -25,7 +25,7 @@ use crate::observe::now_s;
 use crate::server::Server;
 use identity::StoreFile;
 use sexton_config::Options;
-use sexton_engine::{POOL_MARKER, has_pool, settle_data_dir};
+use sexton_engine::{POOL_MARKER, has_pool, prepare_data_dir};
 use sexton_persistence::aof::record_bytes;
 use sexton_persistence::device::{DiskStorage, Storage};
 use std::path::{Path, PathBuf};
@@ -96,7 +96,7 @@ impl Takeover {
         // Let go before the store is opened, which takes it again.
         let _lock = DiskStorage.lock_dir(&dir).map_err(|error| error.to_string())?;
         remove_temporary_files(options);
-        settle_data_dir(&DiskStorage, &dir, &options.appenddirname, options.appendonly)
+        prepare_data_dir(&DiskStorage, &dir, &options.appenddirname, options.appendonly)
             .map_err(|error| error.to_string())?;
         let failed = |error: std::io::Error| format!("{}: {error}", dir.display());
         let is_new = is_new(&dir.join(TREE)).map_err(failed)?;

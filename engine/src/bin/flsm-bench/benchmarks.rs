@@ -71,7 +71,7 @@ impl Worker<'_> {
     }
 
     #[inline]
-    pub(crate) fn settle(&self, commit: Commit) -> Done {
+    pub(crate) fn done(&self, commit: Commit) -> Done {
         match self.flags.sync_policy() {
             SyncPolicy::Always => self.engine.sync_through(commit.last_seq),
             _ => Ok(()),
@@ -83,14 +83,14 @@ impl Worker<'_> {
         write_key(&mut self.key, number);
         let value = self.values.next(self.flags.value_size);
         let commit = self.engine.put(DB, &self.key, value)?;
-        self.settle(commit)
+        self.done(commit)
     }
 
     #[inline]
     pub(crate) fn delete(&mut self, number: u64) -> Done {
         write_key(&mut self.key, number);
         let commit = self.engine.delete(DB, &self.key)?;
-        self.settle(commit)
+        self.done(commit)
     }
 
     #[inline]

@@ -225,7 +225,7 @@ fn clear(dir: &Path) -> Result<(), EngineError> {
 
 /// Waits until flush, compaction and burial have nothing to do, for `longest` at most; false when they
 /// still had.
-pub(crate) fn settle(engine: &Engine, longest: Duration) -> bool {
+pub(crate) fn wait_until_idle(engine: &Engine, longest: Duration) -> bool {
     let start = Instant::now();
     let mut last = None;
     let mut quiet = 0;

@@ -122,7 +122,7 @@ pub(crate) fn trap(runner: &mut Runner) -> Result<(), EngineError> {
     if !flags.use_existing_db {
         runner.measure_named("fillseq")?;
         runner.reopen()?;
-        runner.settle()?;
+        runner.wait_until_idle()?;
     }
     let clock = Clock::start();
     let mut figures = Vec::new();
@@ -140,7 +140,7 @@ pub(crate) fn trap(runner: &mut Runner) -> Result<(), EngineError> {
     runner.reopen()?;
     look(runner, "reopened, at once")?;
     look(runner, "reopened, again")?;
-    runner.settle()?;
+    runner.wait_until_idle()?;
     look(runner, "settled, at once")?;
     look(runner, "settled, again")?;
     let mut outcome = Outcome::new("trap", &clock, &[]);
@@ -168,7 +168,7 @@ pub(crate) fn graves(runner: &mut Runner) -> Result<(), EngineError> {
         engine.put(DB, &key, values.next(flags.value_size))?;
     }
     engine.flush()?;
-    runner.settle()?;
+    runner.wait_until_idle()?;
     // Once for the caches.
     runner.measure_named("readrandom")?;
     let without = runner.measure_named("readrandom")?;

@@ -1,6 +1,6 @@
 //! Flags with db_bench's names and meanings.
 
-use crate::past::Reread;
+use crate::old_versions::Reread;
 use crate::ycsb::Distribution;
 use sexton_engine::{Compression, DeleteMode, MemtableKind, SyncPolicy};
 use std::path::PathBuf;

@@ -29,7 +29,7 @@ pub(crate) fn beside_graves(runner: &mut Runner) -> Result<(), EngineError> {
         engine.put(DB, &key, values.next(flags.value_size))?;
     }
     engine.flush()?;
-    runner.settle()?;
+    runner.wait_until_idle()?;
     let before = runner.engine()?.snapshot(SnapshotOptions::default())?;
     let mut figures = Vec::new();
     let mut base = 0.0;
@@ -43,7 +43,7 @@ pub(crate) fn beside_graves(runner: &mut Runner) -> Result<(), EngineError> {
             deleted += 1;
         }
         engine.flush()?;
-        runner.settle()?;
+        runner.wait_until_idle()?;
         // Once for the caches, which have blocks of deleted keys now.
         runner.measure_named("readrandom")?;
         let outcome = runner.measure_named("readrandom")?;

@@ -10,7 +10,7 @@ mod flags;
 mod graves;
 mod histogram;
 mod json;
-mod past;
+mod old_versions;
 mod random;
 mod runner;
 mod stats;

@@ -5,7 +5,7 @@ use crate::database;
 use crate::deletes;
 use crate::flags::Flags;
 use crate::graves;
-use crate::past;
+use crate::old_versions;
 use crate::random::{Random, Values};
 use crate::stats::{Clock, Outcome, Progress, Stats};
 use crate::ycsb;
@@ -120,14 +120,14 @@ impl Runner {
             "queue" => deletes::queue(self),
             "trap" => deletes::trap(self),
             "graves" => deletes::graves(self),
-            "mvccundo" => past::mvcc_undo(self),
-            "heldsnapshot" => past::held_snapshot(self),
+            "mvccundo" => old_versions::mvcc_undo(self),
+            "heldsnapshot" => old_versions::held_snapshot(self),
             "getgraves" => graves::beside_graves(self),
             "massdelete" => graves::mass_delete(self),
             "flush" => self.engine()?.flush(),
             "reopen" => self.reopen(),
             "recover" => self.recover(),
-            "waitforcompaction" => self.settle(),
+            "waitforcompaction" => self.wait_until_idle(),
             "stats" => {
                 println!("{:#?}", self.engine()?.stats());
                 Ok(())
@@ -200,10 +200,10 @@ impl Runner {
         self.engine.take().map_or(Ok(()), |engine| engine.close())
     }
 
-    pub(crate) fn settle(&mut self) -> Result<(), EngineError> {
+    pub(crate) fn wait_until_idle(&mut self) -> Result<(), EngineError> {
         let longest = Duration::from_secs(self.flags.settle_s);
         let clock = Clock::start();
-        let settled = database::settle(self.engine()?, longest);
+        let settled = database::wait_until_idle(self.engine()?, longest);
         let seconds = clock.seconds();
         println!(
             "waited       : {seconds:.3} seconds, background work {}",

@@ -1,6 +1,6 @@
 //! The path of memtables into the tree: the rights to freeze and to install, the queue of flushes, and the recovery mark.
 
-use crate::store::flush::frozen::{FlushRight, FreezeRight, FrozenQueue};
+use crate::store::flush::frozen::{FlushPermit, FreezePermit, FrozenQueue};
 use crate::store::options::SyncPolicy;
 use crate::store::shard::Unresolved;
 use parking_lot::{Mutex, RwLock};
@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 /// The state of freezes and flushes.
 pub(in crate::store) struct Flusher {
-    pub(in crate::store) freeze_right: Mutex<FreezeRight>,
-    pub(in crate::store) flush_right: Mutex<FlushRight>,
+    pub(in crate::store) freeze_permit: Mutex<FreezePermit>,
+    pub(in crate::store) flush_permit: Mutex<FlushPermit>,
     /// What was frozen and is not flushed yet.
     pub(in crate::store) frozen: FrozenQueue,
     /// The last installed recovery mark (N1).
@@ -31,8 +31,8 @@ pub(in crate::store) struct Flusher {
 impl Flusher {
     pub(in crate::store) fn new(generation: u8, policy: SyncPolicy) -> Self {
         let flusher = Self {
-            freeze_right: Mutex::default(),
-            flush_right: Mutex::default(),
+            freeze_permit: Mutex::default(),
+            flush_permit: Mutex::default(),
             frozen: FrozenQueue::default(),
             mark: AtomicU64::new(0),
             checkpoint_file: Mutex::new(None),

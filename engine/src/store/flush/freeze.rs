@@ -3,7 +3,7 @@
 use crate::key::Seq;
 use crate::memtable::{Memtable, Run};
 use crate::store::engine::{Engine, EngineError};
-use crate::store::flush::frozen::{FlushJob, FreezeRight};
+use crate::store::flush::frozen::{FlushJob, FreezePermit};
 use crate::store::latch::Latched;
 use crate::store::read::superversion::{Frozen, SuperVersion};
 use crate::store::shard::{Count, Unresolved, shard_of};
@@ -16,7 +16,7 @@ use std::time::Instant;
 impl Engine {
     /// Freezes the active memtable, if there is anything to freeze, and sorts it. It waits for its flush behind
     /// those that were frozen before. Does no I/O.
-    pub(in crate::store) fn freeze(&self, _right: &mut FreezeRight) {
+    pub(in crate::store) fn freeze(&self, _right: &mut FreezePermit) {
         // Before the mark is born: so it passes them all.
         self.inner().graveyard.dead_runs.seal();
         if self.rotate_active() {
@@ -137,13 +137,13 @@ impl Engine {
     /// next attempt.
     pub(in crate::store) fn resolve(&self, job: &FlushJob) -> Result<(), EngineError> {
         let _resolver = self.inner().flusher.resolver.lock();
-        self.settle(job.unresolved())
+        self.resolve_items(job.unresolved())
     }
 
     /// Looks up each item, in key order so that neighbours share blocks, and corrects the live counts and those of
     /// the marks at or above it. Items that were not settled before an error stay in `items`. The resolver is
     /// held, so nobody else changes them.
-    pub(in crate::store) fn settle(
+    pub(in crate::store) fn resolve_items(
         &self,
         items: &Mutex<Vec<Unresolved>>,
     ) -> Result<(), EngineError> {

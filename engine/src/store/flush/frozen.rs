@@ -11,11 +11,11 @@ use std::sync::{Arc, OnceLock};
 
 /// The right to freeze a memtable, or to prevent freezes.
 #[derive(Default)]
-pub(in crate::store) struct FreezeRight(());
+pub(in crate::store) struct FreezePermit(());
 
-/// The right to install a flush, or to prevent flushes. Taken before [`FreezeRight`].
+/// The right to install a flush, or to prevent flushes. Taken before [`FreezePermit`].
 #[derive(Default)]
-pub(in crate::store) struct FlushRight(());
+pub(in crate::store) struct FlushPermit(());
 
 /// A frozen memtable, with the state as of its mark.
 pub(in crate::store) struct FlushJob {

@@ -189,12 +189,12 @@ impl Engine {
     pub fn count(&self, db: usize) -> Result<u64, EngineError> {
         let inner = self.inner();
         // Nothing is frozen meanwhile, so what was not settled is where it was looked for.
-        let _freeze_right = inner.flusher.freeze_right.lock();
+        let _freeze_right = inner.flusher.freeze_permit.lock();
         let _resolver = inner.flusher.resolver.lock();
         for job in inner.flusher.frozen.all() {
             // Those of a recovery may not be in order yet.
             self.sorted_run(&job);
-            self.settle(job.unresolved())?;
+            self.resolve_items(job.unresolved())?;
         }
         loop {
             for shard in &inner.shards {
@@ -202,7 +202,7 @@ impl Engine {
                 // With its room, which a burst may have made large.
                 inner.flusher.settling.lock().extend(std::mem::take(&mut state.unresolved));
             }
-            let settled = self.settle(&inner.flusher.settling);
+            let settled = self.resolve_items(&inner.flusher.settling);
             // The device failed: the rest waits for the next caller.
             loop {
                 // A statement of its own: a condition of the loop would hold the lock through its body.

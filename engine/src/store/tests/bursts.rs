@@ -56,7 +56,7 @@ fn all_frozen_memtables_are_read_and_the_oldest_is_flushed_first() {
     storage.set_faults(SimFaults::default());
     assert_eq!((engine.stats().memtables_frozen, engine.stats().flushes), (4, 0));
     for (flushed, &mark) in marks.iter().enumerate() {
-        engine.flush_oldest(&mut engine.inner().flusher.flush_right.lock()).expect("flushed");
+        engine.flush_oldest(&mut engine.inner().flusher.flush_permit.lock()).expect("flushed");
         let stats = engine.stats();
         assert_eq!((stats.mark_seq, stats.memtables_frozen), (mark, 3 - flushed as u64));
         check(&engine, &model);
@@ -90,7 +90,7 @@ fn an_overwrite_settled_late_corrects_every_mark_behind_it() {
     assert_eq!((engine.stats().unresolved, engine.stats().memtables_frozen), (1, 3));
     sync(&engine);
     for _ in 0..3 {
-        engine.flush_oldest(&mut engine.inner().flusher.flush_right.lock()).expect("flushed");
+        engine.flush_oldest(&mut engine.inner().flusher.flush_permit.lock()).expect("flushed");
         let counts = engine.inner().versions.recovered_mark().expect("a mark").counts;
         let flushed = engine.stats().flushes;
         assert_eq!(counts[0].0, flushed, "of the mark after {flushed} flushes");
@@ -144,7 +144,7 @@ fn with_a_log_so_many_memtables_are_frozen_as_may_be() {
     put(&engine, &mut model, "key", &[9; 17 << 10]);
     assert!(engine.must_wait() && engine.must_wait());
     assert_eq!(engine.stats().stalls, 1);
-    engine.flush_oldest(&mut engine.inner().flusher.flush_right.lock()).expect("flushed");
+    engine.flush_oldest(&mut engine.inner().flusher.flush_permit.lock()).expect("flushed");
     assert!(engine.inner().may_freeze());
     freeze(&engine);
     assert!(!engine.must_wait());

@@ -522,7 +522,7 @@ impl History {
 /// is installed.
 fn freeze(engine: &Engine) {
     if engine.inner().flusher.frozen.len() < FROZEN_MAX {
-        engine.freeze(&mut engine.inner().flusher.freeze_right.lock());
+        engine.freeze(&mut engine.inner().flusher.freeze_permit.lock());
     }
 }
 

@@ -284,7 +284,7 @@ pub(super) fn put(engine: &Engine, model: &mut Model, key: &str, value: &[u8]) -
 
 /// Freezes the active memtable, and flushes nothing.
 pub(super) fn freeze(engine: &Engine) {
-    engine.freeze(&mut engine.inner().flusher.freeze_right.lock());
+    engine.freeze(&mut engine.inner().flusher.freeze_permit.lock());
 }
 
 pub(super) fn replay(engine: &Engine, group: ReplayGroup<'_>) -> Result<(), String> {

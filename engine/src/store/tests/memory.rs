@@ -173,13 +173,13 @@ fn memtables_log_and_caches_follow_the_bound() {
     let wide = inner.memory.shares.get();
     let narrow = MemoryBound { bytes: 32 << 20, memtable_bytes: 1 << 20, ..wide };
     engine.note_memory_bound(narrow);
-    engine.settle_memory();
+    engine.apply_memory_bound();
     assert_eq!(sizes(), (1 << 20, 1 << 20, 1 << 20, 1 << 20));
     // The active one is beyond its size now, and the flush leaves no chunk of the large kind.
     engine.flush_now().unwrap();
     fill(&engine, 1, 100);
     assert!(engine.memory_parts().memtables <= 1 << 20, "{:?}", engine.memory_parts());
     engine.note_memory_bound(wide);
-    engine.settle_memory();
+    engine.apply_memory_bound();
     assert_eq!(sizes(), free);
 }

@@ -43,7 +43,7 @@ const CHOICES: [(DeleteMode, MemtableKind); 4] = [
     (DeleteMode::Tombstones, MemtableKind::SkipList),
 ];
 
-fn settle(engine: &Engine) {
+fn wait_until_idle(engine: &Engine) {
     while engine.compact_once().expect("a readable device") {}
 }
 
@@ -90,12 +90,12 @@ fn tombstones_go_with_what_they_cover_once_nothing_lies_below() {
     let engine = small();
     (0..200).for_each(|i| put(&engine, i));
     engine.flush_now().expect("flush");
-    settle(&engine);
+    wait_until_idle(&engine);
     assert_eq!(entries(&engine), (200, 0));
     (0..100).for_each(|i| assert!(delete(&engine, i)));
     engine.flush_now().expect("flush");
     assert_eq!(entries(&engine), (300, 100));
-    settle(&engine);
+    wait_until_idle(&engine);
     assert_eq!(entries(&engine), (100, 0), "picked by the density of tombstones alone");
     assert_eq!(engine.count(0).expect("count"), 100);
     engine.abandon();
@@ -109,11 +109,11 @@ fn a_reader_keeps_the_versions_below_a_tombstone_and_the_tombstone() {
     let before = engine.scan(&ScanRange::default()).expect("scan");
     (0..20).for_each(|i| assert!(delete(&engine, i)));
     engine.flush_now().expect("flush");
-    settle(&engine);
+    wait_until_idle(&engine);
     assert_eq!(entries(&engine), (40, 20));
     let items: Vec<ScanItem> = before.map(|item| item.expect("readable")).collect();
     assert_eq!(items.len(), 20);
-    settle(&engine);
+    wait_until_idle(&engine);
     assert_eq!(entries(&engine), (0, 0));
     assert!(engine.scan(&ScanRange::default()).expect("scan").next().is_none());
     engine.abandon();
@@ -129,7 +129,7 @@ fn a_tombstone_of_an_older_version_does_not_hide_a_newer_one() {
     assert_eq!(engine.count(0).expect("count"), 1);
     engine.flush_now().expect("flush");
     assert_eq!(entries(&engine), (2, 0), "the tombstone was shadowed in its own memtable");
-    settle(&engine);
+    wait_until_idle(&engine);
     assert!(get(&engine, 0, b"k0001").is_some());
     engine.abandon();
 }
@@ -177,7 +177,7 @@ fn deletes_are_kept_as_the_options_say() {
         engine.flush_now().expect("flush");
         assert_eq!(unsorted(), 0, "what is sorted answers for itself");
         assert_eq!(entries(&engine), if has_cemetery { (8, 0) } else { (16, 8) });
-        settle(&engine);
+        wait_until_idle(&engine);
         assert_eq!(entries(&engine), (0, 0), "{deletes} with {memtable:?}");
         engine.abandon();
     }

@@ -71,7 +71,7 @@ fn the_pool_is_the_bound() {
     let stats = again.stats();
     assert_eq!((stats.flushes, stats.memtables_frozen), (0, frozen), "the last one was half full");
     again.abandon();
-    engine.flush_oldest(&mut engine.inner().flusher.flush_right.lock()).expect("flushed");
+    engine.flush_oldest(&mut engine.inner().flusher.flush_permit.lock()).expect("flushed");
     assert!(!engine.must_wait(), "a flush has made room");
     engine.flush_now().expect("flushed");
     check(&engine, &model);

@@ -30,7 +30,7 @@ fn reads_are_counted_where_they_are_answered() {
     let stats = read_all(&engine);
     assert_eq!((stats.dram_hits, stats.dram_misses), (KEYS, 0));
 
-    engine.freeze(&mut engine.inner().flusher.freeze_right.lock());
+    engine.freeze(&mut engine.inner().flusher.freeze_permit.lock());
     engine.inner().memory.shard_bound_bytes.store(0, Ordering::Relaxed);
     let before = engine.stats();
     engine.keep_shards_within_bound();
@@ -39,7 +39,7 @@ fn reads_are_counted_where_they_are_answered() {
     assert_eq!(stats.dram_hits, before.dram_hits);
     assert_eq!(stats.misses_from_memtable, before.misses_from_memtable + KEYS);
 
-    engine.flush_frozen(&mut engine.inner().flusher.flush_right.lock()).expect("flush");
+    engine.flush_frozen(&mut engine.inner().flusher.flush_permit.lock()).expect("flush");
     let stats = read_all(&engine);
     assert_eq!((stats.dram_hits, stats.misses_from_level[0]), (before.dram_hits, KEYS));
     assert_eq!(stats.dram_misses, stats.misses_from_memtable + KEYS);

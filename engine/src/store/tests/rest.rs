@@ -43,7 +43,7 @@ fn keys(engine: &Engine) -> usize {
 }
 
 /// Merges of any time; none of them is due afterwards.
-fn settle(engine: &Engine) {
+fn wait_until_idle(engine: &Engine) {
     while engine.compact_once().expect("no faults") {}
 }
 
@@ -51,7 +51,7 @@ fn settle(engine: &Engine) {
 fn seeks_pay_for_the_merge_of_level_0() {
     let engine = stepwise(&SimStorage::new());
     (0..3).for_each(|first| put(&engine, (first..3000).step_by(3)));
-    settle(&engine);
+    wait_until_idle(&engine);
     assert_eq!(tables(&engine), [3], "three tables are no reason to merge under load");
     let bytes: u64 = engine.stats().levels.iter().map(|(_, bytes)| *bytes).sum();
     let seeks = bytes.div_ceil(3 * (16 << 10));
@@ -101,13 +101,13 @@ fn a_table_with_a_tenth_dead_is_rewritten_at_rest_only() {
         settled_table(&engine);
         let before = engine.stats();
         delete(&engine, (0..2000).step_by(9).take(dead));
-        settle(&engine);
+        wait_until_idle(&engine);
         assert_eq!(engine.stats().graves, dead as u64, "no reason to rewrite it under load");
         assert_eq!(engine.compact_at_rest().expect("no faults"), is_worth_it, "{dead} dead");
         engine.sweep_graves();
         assert_eq!(engine.stats().graves, if is_worth_it { 0 } else { dead as u64 });
         assert_eq!(engine.stats().levels == before.levels, !is_worth_it);
-        settle(&engine);
+        wait_until_idle(&engine);
         assert!(!engine.compact_at_rest().expect("no faults"), "once");
         assert_eq!(keys(&engine), 2000 - dead);
         engine.abandon();

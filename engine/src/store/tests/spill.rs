@@ -135,7 +135,7 @@ fn a_scan_from_before_keeps_the_run_that_covers_what_it_sees() {
     assert_eq!(first.key, name(100), "its tables still hold the dead (F3)");
     assert_eq!(scan.count(), 199);
     assert!(engine.stats().grave_runs_memory_bytes > 0);
-    assert!(!engine.tend_grave_runs().expect("no faults"), "nothing else is to do");
+    assert!(!engine.maintain_grave_runs().expect("no faults"), "nothing else is to do");
     assert_eq!(engine.stats().grave_runs_memory_bytes, 0, "the limbo is over");
     engine.abandon();
 }
@@ -164,7 +164,7 @@ fn many_runs_become_one_that_holds_what_readers_need() {
     };
     let expected = vec![Some(1), None, Some(10), None, Some(11), None, Some(12), None];
     assert_eq!(seen(&snapshots), expected);
-    assert!(engine.tend_grave_runs().expect("no faults"));
+    assert!(engine.maintain_grave_runs().expect("no faults"));
     let stats = engine.stats();
     assert_eq!((stats.grave_runs, stats.graves_spilled), (1, 44), "each D(k, s) is kept (F4)");
     assert!(stats.graves_merged_bytes > 0);

@@ -1,7 +1,7 @@
 //! The background threads: freezing, flush, compaction, cold reads.
 
 use crate::store::engine::{Engine, EngineError};
-use crate::store::flush::frozen::FlushRight;
+use crate::store::flush::frozen::FlushPermit;
 use crate::store::read::view::ReaderGraves;
 use crate::store::upkeep::events::Fault;
 use crate::store::upkeep::room::LOG_SHARE;
@@ -60,7 +60,7 @@ impl Engine {
         let inner = self.inner();
         let background = &inner.upkeep.background;
         // What recovery has left.
-        self.tend_pool();
+        self.maintain_pool();
         self.sort_frozen();
         while !background.stop.load(Ordering::Acquire) {
             background.wait(|signals| std::mem::take(&mut signals.freeze));
@@ -71,11 +71,11 @@ impl Engine {
                     || inner.graveyard.spill.has_unmarked()
                     || self.has_unmarked_deaths();
                 if filled >= inner.memory.shares.memtable_bytes() || (early && some) {
-                    self.freeze(&mut inner.flusher.freeze_right.lock());
+                    self.freeze(&mut inner.flusher.freeze_permit.lock());
                     background.wake_flush();
                 }
             }
-            self.tend_pool();
+            self.maintain_pool();
         }
     }
 
@@ -89,7 +89,7 @@ impl Engine {
                 background.ended.wait_for(&mut signals, IDLE);
             }
         }
-        self.inner().upkeep.health.settle(Instant::now(), true);
+        self.inner().upkeep.health.end_episodes(Instant::now(), true);
     }
 
     fn run_flush(&self) {
@@ -101,7 +101,7 @@ impl Engine {
             if self.log_has_failed() {
                 self.report(self.flush_now());
             } else if inner.flusher.frozen.len() > 0 && !inner.flush_yields() {
-                self.report(self.flush_oldest(&mut inner.flusher.flush_right.lock()));
+                self.report(self.flush_oldest(&mut inner.flusher.flush_permit.lock()));
             }
             // Those under way ask between two pieces of their output.
             inner.upkeep.limiter.set_held(inner.compaction_yields());
@@ -184,11 +184,11 @@ impl Engine {
 
     /// Freezes and flushes the active memtable, and installs the result. One at a time.
     pub(in crate::store) fn flush_now(&self) -> Result<(), EngineError> {
-        self.flush_all(&mut self.inner().flusher.flush_right.lock())
+        self.flush_all(&mut self.inner().flusher.flush_permit.lock())
     }
 
     /// Like `flush_now`, for a caller that keeps later flushes off.
-    pub(in crate::store) fn flush_all(&self, right: &mut FlushRight) -> Result<(), EngineError> {
+    pub(in crate::store) fn flush_all(&self, right: &mut FlushPermit) -> Result<(), EngineError> {
         let flushed = self.freeze_and_flush(right);
         if flushed.is_err() && self.log_has_failed() {
             let last_seq = self.last_seq();
@@ -198,12 +198,12 @@ impl Engine {
         flushed
     }
 
-    fn freeze_and_flush(&self, right: &mut FlushRight) -> Result<(), EngineError> {
+    fn freeze_and_flush(&self, right: &mut FlushPermit) -> Result<(), EngineError> {
         let inner = self.inner();
         // First what waits: where that cannot be flushed nothing more is frozen.
         self.flush_frozen(right)?;
         let failed = self.log_has_failed();
-        self.freeze(&mut inner.flusher.freeze_right.lock());
+        self.freeze(&mut inner.flusher.freeze_permit.lock());
         self.flush_frozen(right)?;
         if failed {
             self.heal_log()?;
@@ -212,7 +212,10 @@ impl Engine {
     }
 
     /// Flushes what is frozen by now, oldest first.
-    pub(in crate::store) fn flush_frozen(&self, right: &mut FlushRight) -> Result<(), EngineError> {
+    pub(in crate::store) fn flush_frozen(
+        &self,
+        right: &mut FlushPermit,
+    ) -> Result<(), EngineError> {
         let inner = self.inner();
         let Some(last_m) = inner.flusher.frozen.last_m() else { return Ok(()) };
         while inner.flusher.frozen.oldest().is_some_and(|job| job.m() <= last_m) {
@@ -224,7 +227,7 @@ impl Engine {
     /// Flushes the oldest frozen memtable, if there is one. On an error it stays, before all later ones (N1).
     pub(in crate::store) fn flush_oldest(
         &self,
-        _right: &mut FlushRight,
+        _right: &mut FlushPermit,
     ) -> Result<(), EngineError> {
         let inner = self.inner();
         let Some(job) = inner.flusher.frozen.oldest() else { return Ok(()) };
@@ -239,7 +242,7 @@ impl Engine {
         }
         drop(job);
         inner.upkeep.background.wake_freeze();
-        self.tend_pool();
+        self.maintain_pool();
         inner.graveyard.sweep_turn.owe();
         self.sweep_in_turn();
         inner.graveyard.burial_wanted.store(true, Ordering::Release);

@@ -92,7 +92,7 @@ impl Engine {
             last.clear();
             last.extend_from_slice(merge.key());
             if let Some((id, user)) = namespace::split(root)
-                && let Some(due) = self.due_unless_settled(id, root, user, to_ms)
+                && let Some(due) = self.due_unless_outdated(id, root, user, to_ms)
             {
                 found.push(due);
             }
@@ -102,7 +102,13 @@ impl Engine {
     }
 
     /// The key that an index record names, unless memory tells that it is not due.
-    fn due_unless_settled(&self, id: u64, root: &[u8], user: &[u8], now_ms: u64) -> Option<DueKey> {
+    fn due_unless_outdated(
+        &self,
+        id: u64,
+        root: &[u8],
+        user: &[u8],
+        now_ms: u64,
+    ) -> Option<DueKey> {
         let inner = self.inner();
         let hash = inner.hash(user);
         let state = inner.shards[shard_of(hash)].latch();

@@ -224,7 +224,7 @@ impl Health {
     }
 
     /// Ends what has not failed for a while at `now`; all of it `at_end` of the store.
-    pub(in crate::store) fn settle(&self, now: Instant, at_end: bool) {
+    pub(in crate::store) fn end_episodes(&self, now: Instant, at_end: bool) {
         for fault in Fault::ALL {
             // A log whose next failure has no way out, since tables cannot be written, does not work yet.
             let waits = fault == Fault::Log && self.is_known(Fault::Flush) && !at_end;
@@ -263,12 +263,12 @@ mod tests {
         for number in 0..100 {
             health.fails(Fault::Log, || format!("failure {number}"));
             health.works(Fault::Log);
-            health.settle(Instant::now(), false);
+            health.end_episodes(Instant::now(), false);
         }
         let begun = Event::Begun { fault: Fault::Log, reason: "failure 0".into() };
         assert_eq!(*told.lock(), [begun]);
-        health.settle(Instant::now() + SETTLED, false);
-        health.settle(Instant::now() + 9 * SETTLED, false);
+        health.end_episodes(Instant::now() + SETTLED, false);
+        health.end_episodes(Instant::now() + 9 * SETTLED, false);
         assert!(matches!(told.lock()[1..], [Event::Over { fault: Fault::Log, times: 100, .. }]));
         health.fails(Fault::Log, || "anew".into());
         assert_eq!(told.lock().len(), 3);
@@ -281,11 +281,11 @@ mod tests {
         health.fails(Fault::Log, || "full".into());
         health.fails(Fault::Flush, || "full".into());
         health.works(Fault::Log);
-        health.settle(later, false);
+        health.end_episodes(later, false);
         assert_eq!(told.lock().len(), 2);
         health.works(Fault::Flush);
-        health.settle(later, false);
-        health.settle(later, false);
+        health.end_episodes(later, false);
+        health.end_episodes(later, false);
         assert_eq!(told.lock().len(), 4);
     }
 
@@ -295,7 +295,7 @@ mod tests {
         health.fails(Fault::Flush, || "full".into());
         health.fails(Fault::Refusal, || "full".into());
         health.works(Fault::Refusal);
-        health.settle(Instant::now() + 9 * SETTLED, false);
+        health.end_episodes(Instant::now() + 9 * SETTLED, false);
         let told = told.lock();
         assert!(matches!(told[2..], [Event::Over { fault: Fault::Refusal, .. }]), "{told:?}");
         assert!(health.is_known(Fault::Flush) && !health.is_known(Fault::Refusal));

@@ -37,7 +37,7 @@ const FREE_SHARE: usize = 8;
 
 impl Engine {
     /// Says whether keys are evicted (a policy other than `noeviction`), or entries that files
-    /// hold leave memory instead. [`Engine::settle_memory`] must follow where no latch is held.
+    /// hold leave memory instead. [`Engine::apply_memory_bound`] must follow where no latch is held.
     pub fn note_evicts_keys(&self, on: bool) {
         let inner = self.inner();
         inner.memory.evicts_keys.store(on, Ordering::Relaxed);

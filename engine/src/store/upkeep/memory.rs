@@ -147,7 +147,7 @@ impl Engine {
     /// The bound is one of the first figure, as `maxmemory` is in Redis. The second one, with the program itself and pages
     /// that the allocator has not yet given back, may be a tenth above it.
     pub fn note_held(&self, used_bytes: u64, resident_bytes: u64, client_bytes: usize) {
-        self.settle_memory();
+        self.apply_memory_bound();
         let inner = self.inner();
         inner.memory.client_bytes.store(client_bytes, Ordering::Relaxed);
         if inner.memory.shares.bound_bytes() == 0 {
@@ -214,7 +214,7 @@ impl Engine {
     }
 
     /// Changes the bound (`CONFIG SET maxmemory`). What that means for memory that is held already is settled
-    /// by [`Engine::settle_memory`], which must follow where no latch is held.
+    /// by [`Engine::apply_memory_bound`], which must follow where no latch is held.
     pub fn note_memory_bound(&self, bound: MemoryBound) {
         self.inner().memory.shares.set(bound);
         self.inner().graveyard.spill.set_memory_bound(bound.bytes);
@@ -224,11 +224,11 @@ impl Engine {
     /// [`Engine::note_memory_bound`], settled, with memtables as they are. No latch may be held.
     pub fn set_memory_bound(&self, bytes: u64) {
         self.note_memory_bound(MemoryBound { bytes, ..self.inner().memory.shares.get() });
-        self.settle_memory();
+        self.apply_memory_bound();
     }
 
     /// Memtables, the log's buffer, caches and merges get their shares of the bound, in either direction.
-    fn settle_shares(&self) {
+    fn update_shares(&self) {
         let inner = self.inner();
         let (bound, options) = (inner.memory.shares.get(), &inner.options);
         inner.memory.pool.resize(bound.memtable_bytes as usize, bound.bytes != 0);
@@ -243,12 +243,12 @@ impl Engine {
 
     /// Does what a change of the memory bound or of the eviction of keys asks for, if there was one. Takes
     /// latches: none may be held.
-    pub fn settle_memory(&self) {
+    pub fn apply_memory_bound(&self) {
         let inner = self.inner();
         if !inner.memory.memory_unsettled.swap(false, Ordering::AcqRel) {
             return;
         }
-        self.settle_shares();
+        self.update_shares();
         self.adjust_memory_bound();
         for shard in &inner.shards {
             self.keep_within_bound(&mut shard.latch());

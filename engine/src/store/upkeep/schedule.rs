@@ -40,7 +40,7 @@ impl Engine {
             // Readers of the past bear a failing undo device; the tree goes on.
             Err(error) => inner.upkeep.background.note_error(&error),
         }
-        if self.tend_grave_runs()? {
+        if self.maintain_grave_runs()? {
             return Ok(true);
         }
         let version = inner.versions.current();

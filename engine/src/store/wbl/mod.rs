@@ -67,9 +67,9 @@ impl Engine {
     }
 
     /// Looks after the pool, if there is one.
-    pub(super) fn tend_pool(&self) {
+    pub(super) fn maintain_pool(&self) {
         let Some(wbl) = self.inner().write.wbl.get() else { return };
-        if let Err(error) = wbl.tend(self.inner().memory.shares.memtable_bytes()) {
+        if let Err(error) = wbl.maintain(self.inner().memory.shares.memtable_bytes()) {
             self.pool_failed(wbl, &error.to_string());
         }
     }

@@ -72,7 +72,7 @@ impl Wbl {
     }
 
     /// What background threads do now and then: c_p, slots of memtables that are flushed, room for the next.
-    pub(in crate::store) fn tend(&self, room_bytes: u64) -> PmemResult<()> {
+    pub(in crate::store) fn maintain(&self, room_bytes: u64) -> PmemResult<()> {
         self.retire_fenced();
         self.pool.erase_retired()?;
         self.pool.note_complete()?;

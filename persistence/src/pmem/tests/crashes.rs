@@ -150,7 +150,7 @@ impl Rig {
             17 => drop(self.pool.erase_retired()?),
             18 => self.pool.note_complete()?,
             // Somebody reads the active arena.
-            19 => self.pool.settle(),
+            19 => self.pool.copy_pending(),
             _ => {}
         }
         Ok(())
@@ -178,7 +178,7 @@ impl Rig {
     }
 
     fn freeze(&mut self, model: &Model) {
-        self.pool.settle();
+        self.pool.copy_pending();
         let frozen = std::mem::replace(&mut self.active, self.pool.new_arena());
         self.frozen.push((frozen, model.next_seq - 1));
     }

@@ -236,7 +236,7 @@ fn a_batch_is_copied_for_who_reads_it_and_goes_on() {
             walk.next_trusted().map(|(bytes, header)| Op::of(header.record(bytes)))
         };
         assert_eq!(read_first(), None, "it waits for the fence");
-        pool.settle();
+        pool.copy_pending();
         assert_eq!(read_first().as_ref(), Some(&ops[0]));
         assert_eq!(pool.durable(), 0, "its writer has not fenced");
         let second = commit(&pool, &mut writer, &arena, &ops[1..]).expect("commits")[0];

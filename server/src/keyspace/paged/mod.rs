@@ -7,14 +7,14 @@
 mod fields;
 mod keyed;
 mod list;
-mod past;
 mod ranked;
+mod snapshot;
 mod stream;
 
 pub use fields::{FieldSet, PagedFields};
 pub use keyed::{Drawn, DuePages, Keyed};
-pub use past::{whole_at, whole_in};
 pub use ranked::Ranked;
+pub use snapshot::{whole_at, whole_in};
 pub use stream::{GroupsAsked, Parts, PendingAsked, PendingSpan, Removed, Streamed};
 
 use super::collection::{

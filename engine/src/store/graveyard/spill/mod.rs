@@ -6,7 +6,7 @@
 
 pub(in crate::store) mod bound;
 mod run_writer;
-mod tend;
+mod upkeep;
 
 use crate::cemetery::Grave;
 use crate::key::Seq;

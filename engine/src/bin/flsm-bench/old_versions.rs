@@ -154,7 +154,7 @@ impl Study<'_> {
             self.engine.put(DB, &self.key, self.values.next(self.flags.value_size))?;
         }
         self.engine.flush()?;
-        if !database::settle(&self.engine, Duration::from_secs(self.flags.settle_s)) {
+        if !database::wait_until_idle(&self.engine, Duration::from_secs(self.flags.settle_s)) {
             return Err(EngineError::Refused(format!(
                 "{name}: background work goes on after --settle={} seconds",
                 self.flags.settle_s
@@ -261,7 +261,7 @@ pub(crate) fn held_snapshot(runner: &mut Runner) -> Result<(), EngineError> {
     let mut figures: Named = Vec::new();
     runner.measure_named("filluniquerandom")?;
     runner.engine()?.flush()?;
-    runner.settle()?;
+    runner.wait_until_idle()?;
     let filled_bytes = tree_bytes(runner.engine()?);
     let snapshot = if flags.held_snapshot {
         let options = SnapshotOptions { name: "held".to_owned(), timeout_ms: 0 };
@@ -285,7 +285,7 @@ pub(crate) fn held_snapshot(runner: &mut Runner) -> Result<(), EngineError> {
         engine.flush()?;
     }
     let written_s = clock.seconds();
-    runner.settle()?;
+    runner.wait_until_idle()?;
     let mut outcome = Outcome::new("heldsnapshot", &clock, &[]);
     outcome.seconds = written_s;
     outcome.thread_seconds = written_s;

@@ -15,7 +15,7 @@ const CHECK_GRAVES: u64 = 4096;
 
 impl Engine {
     /// Retires files of runs whose graves are all buried, and merges runs; true when something was done.
-    pub(crate) fn tend_grave_runs(&self) -> Result<bool, EngineError> {
+    pub(crate) fn maintain_grave_runs(&self) -> Result<bool, EngineError> {
         let inner = self.inner();
         let runs = &inner.graveyard.spill.runs;
         if runs.is_empty() {

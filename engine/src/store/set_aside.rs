@@ -10,7 +10,7 @@
 //! | `OVERFLOW` | the tree belongs to a run without a log |
 //! | `OVERFLOW.LOG` | a log has begun beside it, of which nothing has been promised to anybody yet |
 //!
-//! Every step is one rename or removal, and [`settle_data_dir`] continues wherever a crash has left it.
+//! Every step is one rename or removal, and [`prepare_data_dir`] continues wherever a crash has left it.
 //! The tree is the last to be restored and the first to be put aside. A tree beside things put aside therefore means
 //! that those were given up.
 
@@ -42,7 +42,7 @@ struct Layout<'s> {
 /// # Errors
 /// A failing medium; the next call goes on. Without a log: the newest writes are in persistent memory, where they
 /// would be forgotten.
-pub fn settle_data_dir(
+pub fn prepare_data_dir(
     storage: &dyn Storage,
     dir: &Path,
     log_dir: &Path,
