@@ -59,6 +59,10 @@ fn order_of(key: &[u8]) -> (u64, &[u8]) {
 }
 
 impl Place for At<'_> {
+    fn order(&self) -> u64 {
+        order_of(self.0).0
+    }
+
     fn is_above(&self, order: u64, rest: &[u8]) -> bool {
         (order, rest) <= order_of(self.0)
     }

@@ -33,6 +33,17 @@ pub enum Cut<'m> {
 }
 
 impl Cut<'_> {
+    /// The score at which it is.
+    #[must_use]
+    pub fn score(&self) -> Score {
+        match *self {
+            Self::BeforeScore(score)
+            | Self::BehindScore(score)
+            | Self::Before(score, _)
+            | Self::Behind(score, _) => score,
+        }
+    }
+
     /// True if a member of this order is before the cut.
     #[must_use]
     pub fn is_above(&self, order: u64, member: &[u8]) -> bool {
@@ -99,8 +110,13 @@ impl<'p> ScoresPage<'p> {
         let (mut low, mut high) = (0, self.len);
         while low < high {
             let middle = usize::midpoint(low, high);
-            let (score, member) = self.get(middle)?;
-            if cut.is_above(score.order(), member) { low = middle + 1 } else { high = middle }
+            let order = self.score(middle)?.order();
+            let is_above = match order.cmp(&cut.score().order()) {
+                Ordering::Less => true,
+                Ordering::Greater => false,
+                Ordering::Equal => cut.is_above(order, self.get(middle)?.1),
+            };
+            if is_above { low = middle + 1 } else { high = middle }
         }
         Ok(low)
     }
@@ -203,8 +219,18 @@ pub fn build(members: &[Scored<'_>]) -> Vec<u8> {
 
 /// Adds a member that is not there, in its place.
 pub fn insert(page: &mut impl PageEdit, score: Score, member: &[u8]) -> Result<(), Damage> {
+    let index = ScoresPage::parse(page.bytes())?.count_before(Cut::Before(score, member))?;
+    insert_at(page, index, score, member)
+}
+
+/// Adds a member before which `index` others of the page are.
+pub fn insert_at(
+    page: &mut impl PageEdit,
+    index: usize,
+    score: Score,
+    member: &[u8],
+) -> Result<(), Damage> {
     let view = ScoresPage::parse(page.bytes())?;
-    let index = view.count_before(Cut::Before(score, member))?;
     let (len, offsets, is_equal) = (view.len, view.offsets, view.is_equal);
     if len >= PAGE_ELEMENTS_MAX {
         return damage(0, "room for one more member");

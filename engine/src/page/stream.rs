@@ -71,6 +71,10 @@ impl<'p> StreamPage<'p> {
 struct At(EntryId);
 
 impl Place for At {
+    fn order(&self) -> u64 {
+        (self.0 >> 64) as u64
+    }
+
     fn is_above(&self, order: u64, rest: &[u8]) -> bool {
         (order, rest) <= ((self.0 >> 64) as u64, (self.0 as u64).to_be_bytes().as_slice())
     }

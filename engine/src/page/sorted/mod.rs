@@ -76,6 +76,10 @@ struct Located {
 }
 
 impl Place for Cut<'_> {
+    fn order(&self) -> u64 {
+        self.score().order()
+    }
+
     fn is_above(&self, order: u64, rest: &[u8]) -> bool {
         Cut::is_above(self, order, rest)
     }

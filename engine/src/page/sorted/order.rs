@@ -39,7 +39,7 @@ impl Sorted {
         let at = page.count_before(Cut::Before(score, member)).map_err(at_page(id))?;
         let count = page.len();
         if page.bytes_with(score, member.len()) <= self.sizes.page_bytes {
-            scores_page::insert(&mut pages.edit(id)?, score, member).map_err(at_page(id))?;
+            scores_page::insert_at(&mut pages.edit(id)?, at, score, member).map_err(at_page(id))?;
             self.tree.set_count(pages, &path.steps, count as u32 + 1)?;
             return Ok(false);
         }

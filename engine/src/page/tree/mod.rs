@@ -27,6 +27,9 @@ pub(super) const LEVELS_MAX: u8 = 16;
 
 /// A place in an order, which bounds are compared with.
 pub(super) trait Place {
+    /// The score that bounds are compared with first: most differ in it.
+    fn order(&self) -> u64;
+
     /// True if a bound with this score and these bytes is before the place.
     fn is_above(&self, order: u64, rest: &[u8]) -> bool;
 }

@@ -6,6 +6,7 @@
 use super::{Bound, Place};
 use crate::page::bytes::{self, HEAD_BYTES, damage, u32_at, u64_at};
 use crate::page::store::Damage;
+use std::cmp::Ordering;
 
 const NUMBER_BYTES: usize = 8;
 const ORDER_BYTES: usize = 8;
@@ -85,8 +86,13 @@ impl<'p> NodePage<'p> {
         let (mut low, mut high) = (1, self.len);
         while low < high {
             let middle = usize::midpoint(low, high);
-            let (order, member) = self.bound(middle)?;
-            if place.is_above(order, member) { low = middle + 1 } else { high = middle }
+            let order = u64_at(self.payload, self.orders() + middle * ORDER_BYTES)?;
+            let is_above = match order.cmp(&place.order()) {
+                Ordering::Less => true,
+                Ordering::Greater => false,
+                Ordering::Equal => place.is_above(order, self.bound(middle)?.1),
+            };
+            if is_above { low = middle + 1 } else { high = middle }
         }
         Ok(low - 1)
     }
