@@ -1,5 +1,8 @@
 //! Replies: RESP2 or RESP3 bytes appended to a connection's output buffer.
 
+/// Bytes of the longest header: its kind, a number, CR and LF.
+const HEADER_MAX_BYTES: usize = 23;
+
 /// Writes replies in the protocol version the client chose with HELLO.
 #[derive(Debug, Default)]
 pub struct Reply {
@@ -84,7 +87,20 @@ impl Reply {
         }
     }
 
+    #[inline]
     fn header(&mut self, kind: u8, number: i64) {
+        // Most are lengths of one or two digits.
+        match number {
+            0..10 => self.buf.extend_from_slice(&[kind, b'0' + number as u8, b'\r', b'\n']),
+            10..100 => {
+                let [tens, ones] = [number / 10, number % 10].map(|digit| b'0' + digit as u8);
+                self.buf.extend_from_slice(&[kind, tens, ones, b'\r', b'\n']);
+            }
+            _ => self.long_header(kind, number),
+        }
+    }
+
+    fn long_header(&mut self, kind: u8, number: i64) {
         let mut digits = itoa::Buffer::new();
         self.buf.push(kind);
         self.buf.extend_from_slice(digits.format(number).as_bytes());
@@ -118,6 +134,8 @@ impl Reply {
     /// A bulk string.
     pub fn bulk(&mut self, bytes: &[u8]) {
         if self.has_room(bytes.len()) {
+            // Once for all of it.
+            self.buf.reserve(bytes.len() + HEADER_MAX_BYTES + 2);
             self.header(b'$', bytes.len() as i64);
             self.buf.extend_from_slice(bytes);
             self.buf.extend_from_slice(b"\r\n");

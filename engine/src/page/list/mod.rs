@@ -9,7 +9,9 @@
 //! elements are as [`super::external`] says. How full pages are is no invariant.
 
 mod cut;
+mod iter;
 
+use self::iter::Iter;
 use super::bytes::{self, ELEMENT_MAX_BYTES, HEAD_BYTES, PAGE_ELEMENTS_MAX};
 use super::descriptor::{Descriptor, Part};
 use super::external::{self, EXTERNAL_MIN_BYTES, Externals, Stored};
@@ -351,27 +353,9 @@ impl List {
         from: u64,
     ) -> Result<impl Iterator<Item = Result<&'l [u8], PageError>>, PageError> {
         let spot = self.at(pages, from)?;
-        let mut skip = spot.map_or(0, |spot| (from - spot.before) as usize);
-        let labels = spot.zip(self.ends).map(|(spot, ends)| spot.label..=ends.last);
-        let mut is_over = false;
-        let elements = labels.into_iter().flatten().flat_map(move |label| {
-            let id = page_id(label);
-            let page = pages.read(id).and_then(|page| ListPage::parse(page).map_err(at_page(id)));
-            let skipped = std::mem::take(&mut skip);
-            let (elements, error) = match page {
-                Ok(page) => (Some(page.iter().skip(skipped)), None),
-                Err(error) => (None, Some(Err(error))),
-            };
-            let read = move |element: Result<Stored<'l>, Damage>| {
-                external::read(pages, element.map_err(at_page(id))?)
-            };
-            elements.into_iter().flatten().map(read).chain(error)
-        });
-        Ok(elements.take_while(move |element| {
-            let goes_on = !is_over;
-            is_over = element.is_err();
-            goes_on
-        }))
+        let skip = spot.map_or(0, |spot| (from - spot.before) as usize);
+        let labels = spot.zip(self.ends).map_or(0..0, |(spot, ends)| spot.label..ends.last + 1);
+        Ok(Iter::new(pages, labels, skip))
     }
 
     /// How an element will be stored.
