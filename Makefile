@@ -45,10 +45,12 @@ deny: ## advisories, licences, sources and duplicates of all crates (installs ca
 	@command -v cargo-deny >/dev/null || cargo install --locked cargo-deny
 	cargo deny --locked check --hide-inclusion-graph
 
-# Unit tests that run thousands of histories, take ten seconds, or wait for real clocks: continuous integration runs them, `make quick` does not.
+# Unit tests that run thousands of histories, take four seconds, or wait for real clocks: continuous integration runs them, `make quick` does not.
 LONG := $(addprefix --skip=, crash histories check::tests check::pool store::tests::damage store::tests::deadline store::tests::due \
 	store::tests::places store::tests::policy store::tests::snapshots store::tests::threads aof::tests::threads \
-	a_change_of_value_sizes a_hundred_thousand_elements malformed_frames)
+	a_change_of_value_sizes a_hundred_thousand_elements malformed_frames groups_do_what_maps_do a_group_whose_entries \
+	a_list_does_what_a_deque damaged_pages sorted_sets_in_pages_answer streams_in_pages_answer attacks_on_the_sandbox \
+	too_large_a_table)
 
 .PHONY: quick
 quick: check ## formatting, lints, and the unit tests without the long histories: before a commit
