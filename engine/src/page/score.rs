@@ -46,6 +46,16 @@ impl Score {
     }
 }
 
+/// True if what has the score `order` is before a place with the score `than`. Only where they are equal is `tie` asked, which
+/// compares what follows the scores.
+pub(super) fn is_before<E>(
+    order: u64,
+    than: u64,
+    tie: impl FnOnce() -> Result<bool, E>,
+) -> Result<bool, E> {
+    if order == than { tie() } else { Ok(order < than) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,7 +3,7 @@
 use super::bytes::{
     self, FLAG_EQUAL, FLAG_WIDE, HEAD_BYTES, Offsets, PAGE_ELEMENTS_MAX, damage, len_at, u64_at,
 };
-use super::score::Score;
+use super::score::{Score, is_before};
 use super::store::{Damage, PageEdit};
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -111,11 +111,8 @@ impl<'p> ScoresPage<'p> {
         while low < high {
             let middle = usize::midpoint(low, high);
             let order = self.score(middle)?.order();
-            let is_above = match order.cmp(&cut.score().order()) {
-                Ordering::Less => true,
-                Ordering::Greater => false,
-                Ordering::Equal => cut.is_above(order, self.get(middle)?.1),
-            };
+            let tie = || Ok(cut.is_above(order, self.get(middle)?.1));
+            let is_above = is_before(order, cut.score().order(), tie)?;
             if is_above { low = middle + 1 } else { high = middle }
         }
         Ok(low)
@@ -168,7 +165,7 @@ impl<'p> ScoresPage<'p> {
     /// Bytes of the page with one more member.
     pub(super) fn bytes_with(&self, score: Score, member_bytes: usize) -> usize {
         let offset = self.offsets.width();
-        let entry = bytes::len_bytes(member_bytes) + member_bytes;
+        let entry = item_bytes(member_bytes);
         let scores = match (self.is_equal, self.score(0)) {
             (false, _) => SCORE_BYTES,
             (true, Ok(common)) if common == score => 0,
@@ -181,7 +178,12 @@ impl<'p> ScoresPage<'p> {
 /// Bytes that a member takes; `is_equal` if one score stands for all.
 pub(super) fn entry_bytes(member_bytes: usize, is_equal: bool) -> usize {
     let score = if is_equal { 0 } else { SCORE_BYTES };
-    member_bytes + bytes::len_bytes(member_bytes) + 2 + score
+    item_bytes(member_bytes) + 2 + score
+}
+
+/// Bytes of a member with its length.
+const fn item_bytes(member_bytes: usize) -> usize {
+    bytes::len_bytes(member_bytes) + member_bytes
 }
 
 /// True if one score stands for all of several.
@@ -193,11 +195,10 @@ pub(super) fn have_one_score(members: &[Scored<'_>]) -> bool {
 #[must_use]
 pub fn build(members: &[Scored<'_>]) -> Vec<u8> {
     let is_equal = have_one_score(members);
-    let entry = |member: &[u8]| bytes::len_bytes(member.len()) + member.len();
-    let heap_bytes: usize = members.iter().map(|(_, member)| entry(member)).sum();
-    let last = members.last().map_or(0, |(_, member)| entry(member));
-    let (wide, scores) =
-        (heap_bytes - last > u16::MAX as usize, if is_equal { 1 } else { members.len() });
+    let heap_bytes: usize = members.iter().map(|(_, member)| item_bytes(member.len())).sum();
+    let last = members.last().map_or(0, |(_, member)| item_bytes(member.len()));
+    let wide = heap_bytes - last > u16::MAX as usize;
+    let scores = if is_equal { 1 } else { members.len() };
     let flags = if is_equal { FLAG_EQUAL } else { 0 } | if wide { FLAG_WIDE } else { 0 };
     let width = if wide { 4 } else { 2 };
     let more_bytes = scores * SCORE_BYTES + members.len() * width + heap_bytes;
@@ -208,7 +209,7 @@ pub fn build(members: &[Scored<'_>]) -> Vec<u8> {
     let mut start: u32 = 0;
     for (_, member) in members {
         payload.extend_from_slice(&start.to_le_bytes()[..width]);
-        start += entry(member) as u32;
+        start += item_bytes(member.len()) as u32;
     }
     for (_, member) in members {
         bytes::put_len(&mut payload, member.len());

@@ -136,8 +136,8 @@ impl Engine {
             Ok(())
         };
         let export = {
-            let mut right = inner.flusher.flush_permit.lock();
-            self.flush_all(&mut right)?;
+            let mut permit = inner.flusher.flush_permit.lock();
+            self.flush_all(&mut permit)?;
             let export = inner.versions.export();
             // The next flush removes this cemetery checkpoint: it is kept from beginning.
             let graves = export.mark.as_ref().and_then(|mark| mark.checkpoint.as_deref());

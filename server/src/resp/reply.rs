@@ -1,5 +1,7 @@
 //! Replies: RESP2 or RESP3 bytes appended to a connection's output buffer.
 
+use super::write_header;
+
 /// Bytes of the longest header: its kind, a number, CR and LF.
 const HEADER_MAX_BYTES: usize = 23;
 
@@ -87,24 +89,8 @@ impl Reply {
         }
     }
 
-    #[inline]
     fn header(&mut self, kind: u8, number: i64) {
-        // Most are lengths of one or two digits.
-        match number {
-            0..10 => self.buf.extend_from_slice(&[kind, b'0' + number as u8, b'\r', b'\n']),
-            10..100 => {
-                let [tens, ones] = [number / 10, number % 10].map(|digit| b'0' + digit as u8);
-                self.buf.extend_from_slice(&[kind, tens, ones, b'\r', b'\n']);
-            }
-            _ => self.long_header(kind, number),
-        }
-    }
-
-    fn long_header(&mut self, kind: u8, number: i64) {
-        let mut digits = itoa::Buffer::new();
-        self.buf.push(kind);
-        self.buf.extend_from_slice(digits.format(number).as_bytes());
-        self.buf.extend_from_slice(b"\r\n");
+        write_header(&mut self.buf, kind, number);
     }
 
     /// `+OK`.

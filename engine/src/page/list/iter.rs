@@ -4,6 +4,7 @@ use super::page_id;
 use crate::page::external;
 use crate::page::list_page::ListPage;
 use crate::page::store::{PageError, PageId, Pages, at_page};
+use std::ops::Range;
 
 /// Elements from left to right. Ends behind the first error.
 pub(super) struct Iter<'l, P> {
@@ -13,14 +14,14 @@ pub(super) struct Iter<'l, P> {
     at: usize,
     left: usize,
     /// Labels of the pages that follow.
-    labels: std::ops::Range<u64>,
+    labels: Range<u64>,
     /// Elements of the first page that are passed over.
     skip: usize,
 }
 
 impl<'l, P: Pages> Iter<'l, P> {
     /// Those of the pages with these labels, without the first `skip`.
-    pub(super) fn new(pages: &'l P, labels: std::ops::Range<u64>, skip: usize) -> Self {
+    pub(super) fn new(pages: &'l P, labels: Range<u64>, skip: usize) -> Self {
         Self { pages, page: None, at: 0, left: 0, labels, skip }
     }
 

@@ -5,8 +5,8 @@
 
 use super::{Bound, Place};
 use crate::page::bytes::{self, HEAD_BYTES, damage, u32_at, u64_at};
+use crate::page::score::is_before;
 use crate::page::store::Damage;
-use std::cmp::Ordering;
 
 const NUMBER_BYTES: usize = 8;
 const ORDER_BYTES: usize = 8;
@@ -87,11 +87,8 @@ impl<'p> NodePage<'p> {
         while low < high {
             let middle = usize::midpoint(low, high);
             let order = u64_at(self.payload, self.orders() + middle * ORDER_BYTES)?;
-            let is_above = match order.cmp(&place.order()) {
-                Ordering::Less => true,
-                Ordering::Greater => false,
-                Ordering::Equal => place.is_above(order, self.bound(middle)?.1),
-            };
+            let tie = || Ok(place.is_above(order, self.bound(middle)?.1));
+            let is_above = is_before(order, place.order(), tie)?;
             if is_above { low = middle + 1 } else { high = middle }
         }
         Ok(low - 1)

@@ -1,4 +1,4 @@
-//! The path of memtables into the tree: the rights to freeze and to install, the queue of flushes, and the recovery mark.
+//! The path of memtables into the tree: the permits to freeze and to install, the queue of flushes, and the recovery mark.
 
 use crate::store::flush::frozen::{FlushPermit, FreezePermit, FrozenQueue};
 use crate::store::options::SyncPolicy;

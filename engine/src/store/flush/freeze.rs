@@ -16,7 +16,7 @@ use std::time::Instant;
 impl Engine {
     /// Freezes the active memtable, if there is anything to freeze, and sorts it. It waits for its flush behind
     /// those that were frozen before. Does no I/O.
-    pub(in crate::store) fn freeze(&self, _right: &mut FreezePermit) {
+    pub(in crate::store) fn freeze(&self, _permit: &mut FreezePermit) {
         // Before the mark is born: so it passes them all.
         self.inner().graveyard.dead_runs.seal();
         if self.rotate_active() {

@@ -9,11 +9,11 @@ use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 
-/// The right to freeze a memtable, or to prevent freezes.
+/// The permit to freeze a memtable, or to prevent freezes.
 #[derive(Default)]
 pub(in crate::store) struct FreezePermit(());
 
-/// The right to install a flush, or to prevent flushes. Taken before [`FreezePermit`].
+/// The permit to install a flush, or to prevent flushes. Taken before [`FreezePermit`].
 #[derive(Default)]
 pub(in crate::store) struct FlushPermit(());
 

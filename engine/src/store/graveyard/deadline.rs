@@ -149,7 +149,7 @@ impl Engine {
     fn scrub(&self) -> Result<bool, EngineError> {
         let inner = self.inner();
         // No flush meanwhile: the mark must be the one of the checkpoint.
-        let _right = inner.flusher.flush_permit.lock();
+        let _permit = inner.flusher.flush_permit.lock();
         let Some(mut mark) = inner.versions.recovered_mark() else { return Ok(true) };
         if inner.graveyard.dead.lock().values().any(|&d| d > mark.m) {
             return Ok(false);

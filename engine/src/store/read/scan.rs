@@ -189,7 +189,7 @@ impl Engine {
     pub fn count(&self, db: usize) -> Result<u64, EngineError> {
         let inner = self.inner();
         // Nothing is frozen meanwhile, so what was not settled is where it was looked for.
-        let _freeze_right = inner.flusher.freeze_permit.lock();
+        let _freeze_permit = inner.flusher.freeze_permit.lock();
         let _resolver = inner.flusher.resolver.lock();
         for job in inner.flusher.frozen.all() {
             // Those of a recovery may not be in order yet.

@@ -61,7 +61,7 @@ impl Edits {
         if !block.is_of(epoch) {
             return false;
         }
-        if self.list.last().is_some_and(|last| last.keeps_all && last.block.is(block)) {
+        if self.keeps(block) {
             return self.splice_kept(range, new);
         }
         let at = self.bytes.len();
@@ -81,13 +81,17 @@ impl Edits {
     /// Keeps all bytes of a small block, so that the edits of it that follow at once need not keep theirs.
     pub(super) fn keep_all(&mut self, block: &SharedValue) {
         let at = self.bytes.len();
-        let is_kept = self.list.last().is_some_and(|last| last.keeps_all && last.block.is(block));
-        if is_kept || block.bytes().len() > KEPT_BLOCK_MAX_BYTES || at > KEPT_MAX_BYTES {
+        if self.keeps(block) || block.bytes().len() > KEPT_BLOCK_MAX_BYTES || at > KEPT_MAX_BYTES {
             return;
         }
         self.bytes.extend_from_slice(block.bytes());
         let (old, new_len) = (at..self.bytes.len(), block.bytes().len());
         self.list.push(Edit { block: block.clone(), at: 0, new_len, old, keeps_all: true });
+    }
+
+    /// True when the last edit keeps all of this block.
+    fn keeps(&self, block: &SharedValue) -> bool {
+        self.list.last().is_some_and(|last| last.keeps_all && last.block.is(block))
     }
 
     /// Changes the block of the last edit, which keeps all that was there. The latch is held, and the epoch is the block's.

@@ -117,31 +117,14 @@ impl<'e> Pages for TxPages<'_, 'e, '_> {
         Self: 'a;
 
     fn read(&self, page: PageId) -> Result<&[u8], PageError> {
-        let seen = self.seen(page);
-        let place = match seen.get() {
-            Some((of, Seen::InTable(at))) if of == page => {
-                return self.table(page).map(|table| table.entry(at).value());
-            }
-            Some((of, Seen::Changed(place))) if of == page => Some(place),
-            _ => self.changes.place(page),
-        };
-        match place.map(|place| (place, self.changes.at(place))) {
-            None | Some((_, Change::Nothing)) => self.entry(page).map(|entry| entry.value()),
-            Some((place, change)) => {
-                seen.set(Some((page, Seen::Changed(place))));
-                change.bytes().ok_or(PageError::Absent(page))
-            }
+        match self.place(page) {
+            None => self.entry(page).map(|entry| entry.value()),
+            Some(place) => self.changes.at(place).bytes().ok_or(PageError::Absent(page)),
         }
     }
 
     fn edit(&mut self, page: PageId) -> Result<TxEdit<'_, 'e>, PageError> {
-        let place = match self.seen(page).get() {
-            Some((of, Seen::Changed(place))) if of == page => Some(place),
-            Some((of, Seen::InTable(_))) if of == page => None,
-            _ => self.changes.place(page),
-        };
-        let place = match place.filter(|place| !matches!(self.changes.at(*place), Change::Nothing))
-        {
+        let place = match self.place(page) {
             Some(place) => place,
             None => {
                 let entry = self.entry(page)?;
@@ -186,6 +169,19 @@ impl<'e> Pages for TxPages<'_, 'e, '_> {
 impl TxPages<'_, '_, '_> {
     fn seen(&self, page: PageId) -> &Cell<Option<(PageId, Seen)>> {
         &self.seen[(page.number as usize ^ page.part as usize) % SEEN]
+    }
+
+    /// Where among the changes the page is, if this operation has changed it.
+    fn place(&self, page: PageId) -> Option<usize> {
+        let seen = self.seen(page);
+        let place = match seen.get() {
+            Some((of, Seen::InTable(_))) if of == page => None,
+            Some((of, Seen::Changed(place))) if of == page => Some(place),
+            _ => self.changes.place(page),
+        };
+        let place = place.filter(|place| !matches!(self.changes.at(*place), Change::Nothing))?;
+        seen.set(Some((page, Seen::Changed(place))));
+        Some(place)
     }
 
     /// The table of pages that has this one, if it is in memory.

@@ -188,8 +188,8 @@ impl Engine {
     }
 
     /// Like `flush_now`, for a caller that keeps later flushes off.
-    pub(in crate::store) fn flush_all(&self, right: &mut FlushPermit) -> Result<(), EngineError> {
-        let flushed = self.freeze_and_flush(right);
+    pub(in crate::store) fn flush_all(&self, permit: &mut FlushPermit) -> Result<(), EngineError> {
+        let flushed = self.freeze_and_flush(permit);
         if flushed.is_err() && self.log_has_failed() {
             let last_seq = self.last_seq();
             self.inner().write.given_up.fetch_max(last_seq, Ordering::AcqRel);
@@ -198,13 +198,13 @@ impl Engine {
         flushed
     }
 
-    fn freeze_and_flush(&self, right: &mut FlushPermit) -> Result<(), EngineError> {
+    fn freeze_and_flush(&self, permit: &mut FlushPermit) -> Result<(), EngineError> {
         let inner = self.inner();
         // First what waits: where that cannot be flushed nothing more is frozen.
-        self.flush_frozen(right)?;
+        self.flush_frozen(permit)?;
         let failed = self.log_has_failed();
         self.freeze(&mut inner.flusher.freeze_permit.lock());
-        self.flush_frozen(right)?;
+        self.flush_frozen(permit)?;
         if failed {
             self.heal_log()?;
         }
@@ -214,12 +214,12 @@ impl Engine {
     /// Flushes what is frozen by now, oldest first.
     pub(in crate::store) fn flush_frozen(
         &self,
-        right: &mut FlushPermit,
+        permit: &mut FlushPermit,
     ) -> Result<(), EngineError> {
         let inner = self.inner();
         let Some(last_m) = inner.flusher.frozen.last_m() else { return Ok(()) };
         while inner.flusher.frozen.oldest().is_some_and(|job| job.m() <= last_m) {
-            self.flush_oldest(right)?;
+            self.flush_oldest(permit)?;
         }
         Ok(())
     }
@@ -227,7 +227,7 @@ impl Engine {
     /// Flushes the oldest frozen memtable, if there is one. On an error it stays, before all later ones (N1).
     pub(in crate::store) fn flush_oldest(
         &self,
-        _right: &mut FlushPermit,
+        _permit: &mut FlushPermit,
     ) -> Result<(), EngineError> {
         let inner = self.inner();
         let Some(job) = inner.flusher.frozen.oldest() else { return Ok(()) };
