@@ -108,10 +108,10 @@ impl Executor {
         server.engine.end_batch(&mut self.tx_buf);
     }
 
-    /// Evicts keys when those in memory take too much; between requests.
+    /// Evicts keys when those in memory take too much; between requests. Returns true if there was room.
     #[inline]
-    pub fn make_room(&mut self, server: &Server, requests: usize) {
-        eviction::make_room(server, &mut self.tx_buf, requests);
+    pub fn make_room(&mut self, server: &Server, requests: usize) -> bool {
+        eviction::make_room(server, &mut self.tx_buf, requests)
     }
 
     /// Runs one request.

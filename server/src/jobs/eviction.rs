@@ -31,16 +31,18 @@ pub fn set_policy(server: &Server, policy: EvictionPolicy) {
 
 /// Evicts keys while those in memory are above the bound, for at most half a millisecond per request that follows: a
 /// long pipeline adds as much as all of its requests. Sets `out_of_memory` if there is nothing to evict:
-/// commands that need memory are then refused.
+/// commands that need memory are then refused. Returns true if there was room.
 #[inline]
-pub fn make_room(server: &Server, buf: &mut TxBuf, requests: usize) {
+pub fn make_room(server: &Server, buf: &mut TxBuf, requests: usize) -> bool {
     let is_over = server.over_bound();
-    if is_over || server.settings.out_of_memory.load(Ordering::Relaxed) {
+    let was_short = is_over || server.settings.out_of_memory.load(Ordering::Relaxed);
+    if was_short {
         let begun = Instant::now();
         let enough = !is_over || evict_some(server, buf, SLICE * requests.max(1) as u32);
         server.observe.latency.record_since("eviction-cycle", begun);
         server.settings.out_of_memory.store(!enough, Ordering::Relaxed);
     }
+    !was_short
 }
 
 /// False when there is nothing to evict.

@@ -16,6 +16,9 @@ pub(super) const TURN_REPLY_BYTES: usize = 256 * 1024;
 /// Maximum number of plain requests that are timed together. With more, a slow one could be identified less precisely.
 const TIMED_TOGETHER: usize = 64;
 
+/// Requests that share an answer to whether writes are allowed. One batch may have more.
+pub(super) const GRANTED: usize = 64;
+
 /// Larger keys and values take the long way, where their size is checked.
 const LONG_WAY_BYTES: usize = 64 * 1024;
 
@@ -56,8 +59,22 @@ struct Asked {
 }
 
 impl Asked {
-    fn may_write(&mut self, executor: &Executor, server: &Server) -> bool {
-        *self.may_write.get_or_insert_with(|| executor.is_fast_write(server))
+    /// True when writes of this batch, which has `requests`, may take the short way. The batches before it in this turn of
+    /// the worker may have left an answer: nothing else ran since, and it holds for [`GRANTED`] requests.
+    fn may_write(
+        &mut self,
+        executor: &Executor,
+        server: &Server,
+        (granted, requests): (&mut usize, usize),
+    ) -> bool {
+        *self.may_write.get_or_insert_with(|| {
+            if *granted == 0 && executor.is_fast_write(server) {
+                *granted = GRANTED;
+            }
+            let may = *granted != 0;
+            *granted = granted.saturating_sub(requests);
+            may
+        })
     }
 
     fn bounds(&mut self, server: &Server, client: &Client) -> RequestBounds {
@@ -83,7 +100,9 @@ impl BatchRun<'_> {
     pub(super) fn run(&mut self) -> Option<(usize, Option<Outcome>)> {
         self.plan();
         let requests = self.worker.batch.requests.len();
-        self.worker.executor.make_room(self.server, requests);
+        if !self.worker.executor.make_room(self.server, requests) {
+            self.worker.granted = 0;
+        }
         self.tell_before();
         let mut fast = self.worker.executor.is_fast(self.server, self.client);
         let mut asked = Asked::default();
@@ -155,6 +174,7 @@ impl BatchRun<'_> {
             }
             fast = self.worker.executor.is_fast(self.server, self.client);
             asked = Asked::default();
+            self.worker.granted = 0;
             together = self.times_together();
             begun = None;
         }
@@ -252,11 +272,14 @@ impl BatchRun<'_> {
         }
         let hash = worker.plan[index].hash;
         let (server, out) = (self.server, &mut worker.reply);
+        let requests = worker.batch.requests.len();
         let required = match kind {
             Kind::Get => {
                 worker.executor.fast_get(server, self.client, args.get(1), hash, out, self.now_ms)
             }
-            Kind::Set if asked.may_write(&worker.executor, server) => {
+            Kind::Set
+                if asked.may_write(&worker.executor, server, (&mut worker.granted, requests)) =>
+            {
                 let logged = match as_logged(self.buf, request, worker.batch.args(request)) {
                     Some((start, end)) => &self.buf[start as usize..end as usize],
                     None => {
@@ -275,7 +298,11 @@ impl BatchRun<'_> {
             }
             Kind::Short(spec)
                 if !spec.flags.contains(Flags::WRITE)
-                    || asked.may_write(&worker.executor, server) =>
+                    || asked.may_write(
+                        &worker.executor,
+                        server,
+                        (&mut worker.granted, requests),
+                    ) =>
             {
                 let bounds = asked.bounds(server, self.client);
                 if u64::from(request.end - request.start) > bounds.unasked_max_bytes {

@@ -1,10 +1,13 @@
 //! Compares the short path of plain GETs and SETs with the long path on one history.
 
+use super::batch::GRANTED;
 use super::ways::{NOW_MS, Read, Terms, World, is_paced, long_way, run_read, short_way, worker_of};
+use super::worker::WorkerState;
 use crate::dispatch::client::Client;
 use crate::dispatch::{Args, Executor, Step};
 use crate::resp::{Reply, command_bytes, pack};
 use sexton_persistence::device::sim::SimRandom;
+use std::sync::atomic::Ordering;
 
 /// GETs and SETs, plain and others between them, in one read.
 fn history() -> Read {
@@ -249,6 +252,52 @@ fn plain_sets_go_on_while_somebody_waits_for_another_key() {
     assert!(stop.is_none(), "{stop:?}");
     assert_eq!(String::from_utf8(replies).unwrap(), "+OK\r\n:1\r\n".repeat(50) + "+OK\r\n:2\r\n");
     assert!(world.server.blocking.are_there(), "a string is nothing that it waits for");
+}
+
+/// A turn asks once for a few small batches whether writes are allowed, and again when something else has run.
+#[test]
+fn batches_of_a_turn_share_the_permission_to_write() {
+    let world = World::new(Terms::PLAIN);
+    let (mut worker, mut client) = (worker_of(&world), Client::default());
+    client.authenticated = true;
+    let refuse = |refuse: bool| {
+        world.server.disk_bound.set_max(u64::from(refuse));
+        world.server.disk_bound.look(&world.server.engine);
+    };
+    let words = |line: &str| line.split(' ').map(|word| word.as_bytes().to_vec()).collect();
+    // How many requests the permission is still good for, behind a batch, and whether its last request was refused.
+    let mut left_behind = |worker: &mut WorkerState, lines: &[&str]| {
+        let requests: Read = lines.iter().map(|line| words(line)).collect();
+        let (replies, _, stop) = run_read(&world, (worker, &mut client), &requests, NOW_MS);
+        assert!(stop.is_none(), "{stop:?}");
+        (worker.granted, !replies.ends_with(b"+OK\r\n"))
+    };
+    assert_eq!(left_behind(&mut worker, &["SET k v"]), (GRANTED - 1, false));
+    refuse(true);
+    assert_eq!(
+        left_behind(&mut worker, &["SET k v", "SET k v"]),
+        (GRANTED - 3, false),
+        "not asked"
+    );
+    assert_eq!(left_behind(&mut worker, &["SELECT 0", "SET k v"]), (0, true), "something else ran");
+    refuse(false);
+    assert_eq!(left_behind(&mut worker, &["SET k v"]), (GRANTED - 1, false));
+    worker.begin_turn();
+    refuse(true);
+    assert_eq!(left_behind(&mut worker, &["SET k v"]), (0, true), "each turn asks");
+    refuse(false);
+    assert_eq!(
+        left_behind(&mut worker, &["SET k v"; GRANTED + 6]),
+        (0, false),
+        "a batch asks once"
+    );
+    assert_eq!(left_behind(&mut worker, &["SET k v"]), (GRANTED - 1, false));
+    world.server.settings.out_of_memory.store(true, Ordering::Relaxed);
+    assert_eq!(
+        left_behind(&mut worker, &["SET k v"]),
+        (GRANTED - 1, false),
+        "memory is always asked"
+    );
 }
 
 /// A latency event of plain requests has the name and the time of any other's.

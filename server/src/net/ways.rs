@@ -385,6 +385,8 @@ pub(super) fn short_way(terms: Terms, reads: &[Read]) -> Traces {
     let (mut client, mut replies) = (world.client(), Vec::new());
     leaving_out(terms.without, || {
         world.run(reads, |world, requests, from, now_ms| {
+            // Each read is a turn, as that of a connection alone.
+            worker.begin_turn();
             let how = (&mut worker, &mut client);
             let (read, required, stop) = run_read(world, how, &requests[from..], now_ms);
             replies.extend(read);

@@ -44,6 +44,8 @@ pub(super) struct WorkerState {
     pub(super) sending: Vec<Arc<Mutex<Connection>>>,
     /// Batches of requests that were run in this turn.
     pub(super) turn_batches: usize,
+    /// Requests that may still rely on the last answer to whether writes are allowed. Batches of one request share it.
+    pub(super) granted: usize,
 }
 
 impl WorkerState {
@@ -60,6 +62,7 @@ impl WorkerState {
             durable,
             sending: Vec::new(),
             turn_batches: 0,
+            granted: 0,
         }
     }
 }
@@ -68,6 +71,11 @@ impl WorkerState {
     /// Notifies clients that track by prefix of the changes that this turn's requests have made.
     pub(super) fn tell_prefixes(&mut self, server: &Server, client: &Client) {
         self.executor.tell_prefixes(server, client, &mut self.reply);
+    }
+
+    /// Forgets what the batches of a turn share.
+    pub(super) fn begin_turn(&mut self) {
+        (self.turn_batches, self.granted) = (0, 0);
     }
 
     /// Wakes the connection when the durable sequence advances. `round`: when it last asked, 0 for never; it is listed
@@ -197,7 +205,7 @@ async fn serve(
 fn end_turn(server: &Server) {
     let mut sending = WORKER.with_borrow_mut(|worker| {
         let Some(worker) = worker else { return Vec::new() };
-        worker.turn_batches = 0;
+        worker.begin_turn();
         worker.executor.end_batch(server);
         std::mem::take(&mut worker.sending)
     });
