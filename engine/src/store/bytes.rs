@@ -10,8 +10,9 @@ use super::open::{OpenReport, ReplayGroup};
 use super::options::EngineOptions;
 use super::read::reads::Place;
 use super::shard::shard_of;
-use super::tx::{Commit, Found, Latched, OwnedKey, Tx, TxBuf};
+use super::tx::{Commit, Deletion, Found, Latched, OwnedKey, TxBuf};
 use crate::key::{Key, Meta, Seq};
+use sexton_persistence::aof::write_command;
 use std::cell::RefCell;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -31,7 +32,7 @@ thread_local! {
 #[derive(Default)]
 struct Buf {
     tx: TxBuf,
-    /// RESP form of what a call does.
+    /// RESP form of a put.
     resp: Vec<u8>,
     /// Cold reads so far.
     cold_reads: u32,
@@ -81,35 +82,6 @@ impl WriteBatch {
     pub fn clear(&mut self) {
         self.0.clear();
     }
-}
-
-fn log_command(tx: &mut Tx<'_>, db: usize, parts: &[&[u8]], resp: &mut Vec<u8>) {
-    resp.clear();
-    line(resp, b'*', parts.len());
-    for part in parts {
-        line(resp, b'$', part.len());
-        resp.extend_from_slice(part);
-        resp.extend_from_slice(b"\r\n");
-    }
-    tx.log(db, resp);
-}
-
-/// Appends a line of one sign and a number.
-fn line(resp: &mut Vec<u8>, sign: u8, mut number: usize) {
-    // The largest number has twenty digits.
-    let mut digits = [b'0'; 20];
-    let mut at = digits.len() - 1;
-    loop {
-        digits[at] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            break;
-        }
-        at -= 1;
-    }
-    resp.push(sign);
-    resp.extend_from_slice(&digits[at..]);
-    resp.extend_from_slice(b"\r\n");
 }
 
 impl Engine {
@@ -218,10 +190,11 @@ impl Engine {
         self.wait_for_room()?;
         let commit = BUF.with_borrow_mut(|buf| {
             let hash = self.hash(key);
-            let mut tx = self.begin(Latched::Hashes(&[hash]), &mut buf.tx);
-            tx.put(Key { slot: self.slot_of(db), bytes: key, hash }, Meta::default(), value);
-            log_command(&mut tx, db, &[b"SET", key, value], &mut buf.resp);
-            tx.commit()
+            let tx = self.begin(Latched::Hashes(&[hash]), &mut buf.tx);
+            buf.resp.clear();
+            write_command(&mut buf.resp, [b"SET", key, value].into_iter());
+            let key = Key { slot: self.slot_of(db), bytes: key, hash };
+            tx.commit_put(key, Meta::default(), value, None, (db, &buf.resp))
         });
         self.kick_log();
         Ok(commit)
@@ -239,14 +212,17 @@ impl Engine {
             loop {
                 let mut tx = self.begin(Latched::Hashes(&[hash]), &mut buf.tx);
                 let key = Key { slot: self.slot_of(db), bytes: key, hash };
-                if matches!(tx.find(key), Found::Cold) {
-                    drop(tx);
-                    let bytes = key.bytes.to_vec();
-                    pins.push(self.load_here(OwnedKey { slot: key.slot, bytes, hash })?);
-                    continue;
-                }
-                if tx.delete(key) {
-                    log_command(&mut tx, db, &[b"DEL", key.bytes], &mut buf.resp);
+                match tx.delete_if(key, |_| true) {
+                    Deletion::Done => {
+                        write_command(tx.log_form(db), [b"DEL", key.bytes].into_iter());
+                    }
+                    Deletion::Cold => {
+                        drop(tx);
+                        let bytes = key.bytes.to_vec();
+                        pins.push(self.load_here(OwnedKey { slot: key.slot, bytes, hash })?);
+                        continue;
+                    }
+                    Deletion::Absent | Deletion::Kept => {}
                 }
                 return Ok::<_, EngineError>(tx.commit());
             }
@@ -291,11 +267,11 @@ impl Engine {
                     match write {
                         Write::Put { db, key, value } => {
                             tx.put(self.key(*db, key), Meta::default(), value);
-                            log_command(&mut tx, *db, &[b"SET", key, value], &mut buf.resp);
+                            write_command(tx.log_form(*db), [b"SET", &key[..], value].into_iter());
                         }
                         Write::Delete { db, key } => {
                             if tx.delete(self.key(*db, key)) {
-                                log_command(&mut tx, *db, &[b"DEL", key], &mut buf.resp);
+                                write_command(tx.log_form(*db), [b"DEL", &key[..]].into_iter());
                             }
                         }
                     }

@@ -1,6 +1,6 @@
 //! Replies: RESP2 or RESP3 bytes appended to a connection's output buffer.
 
-use super::write_header;
+use sexton_persistence::aof::write_header;
 
 /// Bytes of the longest header: its kind, a number, CR and LF.
 const HEADER_MAX_BYTES: usize = 23;

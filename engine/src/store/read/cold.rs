@@ -14,6 +14,7 @@ use crate::store::shard::{ShardState, Unresolved, shard_of};
 use crate::store::tx::OwnedKey;
 use crate::tree;
 use arc_swap::Guard;
+use smallvec::SmallVec;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 
@@ -69,10 +70,20 @@ impl Drop for LoadPin {
     }
 }
 
+/// An engine key; a short one needs no allocation.
+pub(super) type ShortKey = SmallVec<[u8; 64]>;
+
+/// The engine key of these parts.
+pub(super) fn join(head: &[u8], key: &[u8]) -> ShortKey {
+    let mut joined = ShortKey::from_slice(head);
+    joined.extend_from_slice(key);
+    joined
+}
+
 /// What is stored below the DRAM table for a key that may have a value there.
 pub(in crate::store) struct BelowTable {
     superversion: Guard<Arc<SuperVersion>>,
-    engine_key: Vec<u8>,
+    engine_key: ShortKey,
     pub(in crate::store) namespace: u64,
     /// A spilled grave may be above it: a device must tell.
     pub(super) is_spilled: bool,
@@ -130,10 +141,10 @@ impl Engine {
         if shard.is_dead(key.hash, (&head, key.bytes)) {
             return None;
         }
-        Some(self.below_table_of([&head, key.bytes].concat(), namespace))
+        Some(self.below_table_of(join(&head, key.bytes), namespace))
     }
 
-    pub(super) fn below_table_of(&self, engine_key: Vec<u8>, namespace: u64) -> BelowTable {
+    pub(super) fn below_table_of(&self, engine_key: ShortKey, namespace: u64) -> BelowTable {
         let inner = self.inner();
         let is_spilled = inner.graveyard.spill.runs.may_hold(&engine_key);
         let superversion = inner.views.superversion.load();

@@ -1,6 +1,6 @@
 //! Loads of pages that miss the DRAM table, by the tickets and threads that also load keys (N10).
 
-use super::cold::{Beyond, CLEAN_GENERATION, LoadPin};
+use super::cold::{Beyond, CLEAN_GENERATION, LoadPin, join};
 use super::load::{LoadState, Want};
 use crate::key::{self, Key, Meta, Seq};
 use crate::store::engine::{Engine, EngineError};
@@ -22,7 +22,7 @@ impl Engine {
         }
         let inner = self.inner();
         let namespace = inner.namespaces.id_of(page.slot);
-        let engine_key = [&page_key::head(namespace), page.bytes].concat();
+        let engine_key = join(&page_key::head(namespace), page.bytes);
         let d = inner.graveyard.elements.newest_at(&engine_key, Seq::MAX);
         let below = self.below_table_of(engine_key, namespace);
         match below.sorted() {

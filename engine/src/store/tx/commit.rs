@@ -37,8 +37,14 @@ impl Tx<'_> {
         }
         match inner.order.linked(self.engine) {
             None => self.commit_by(Plain, last),
-            Some(linked) => self.commit_by(linked, last),
+            Some(linked) => self.commit_apart(linked, last),
         }
+    }
+
+    /// Not between the lines of the plain commit, which is in the instruction cache of every write.
+    #[inline(never)]
+    fn commit_apart(&mut self, filler: impl Filler, last: bool) {
+        self.commit_by(filler, last);
     }
 
     /// Like `commit_staged`, with a given filler, which puts each record.

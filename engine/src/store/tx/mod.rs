@@ -40,6 +40,7 @@ use crate::key::{Key, Meta, Seq};
 use crate::memtable;
 use crate::page::Descriptor;
 use crate::shared_value::{ADDRESS_BYTES, SharedValue, Value};
+use sexton_persistence::aof::write_command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -476,8 +477,7 @@ impl<'e> Tx<'e> {
 
     fn log_select(&mut self, db: u32) {
         let number = db.to_string();
-        let select = format!("*2\r\n$6\r\nSELECT\r\n${}\r\n{number}\r\n", number.len());
-        self.buf.log.extend_from_slice(select.as_bytes());
+        write_command(&mut self.buf.log, [b"SELECT", number.as_bytes()].into_iter());
     }
 
     /// Number of operations so far.

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 impl Tx<'_> {
-    /// As [`Tx::commit_staged`]: with `last` what is staged ends the commit.
+    /// As [`Tx::commit_staged`]: with `last` what is staged ends the commit. Apart from the lines of commits without a pool.
+    #[inline(never)]
     pub(super) fn commit_to_pool(&mut self, wbl: &Arc<Wbl>, last: bool) {
         let inner = self.engine.inner();
         let count = self.buf.operations.len() as u64;
@@ -107,6 +108,7 @@ impl Tx<'_> {
     }
 
     /// A transaction of one put: as [`Tx::commit_put`], whose first part has happened.
+    #[inline(never)]
     pub(in crate::store) fn commit_put_to_pool(
         mut self,
         wbl: &Arc<Wbl>,
