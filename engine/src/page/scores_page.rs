@@ -8,7 +8,7 @@ use super::store::{Damage, PageEdit};
 use std::cmp::Ordering;
 use std::ops::Range;
 
-const SCORE_BYTES: usize = 8;
+pub(super) const SCORE_BYTES: usize = 8;
 
 /// A member and its score.
 pub type Scored<'p> = (Score, &'p [u8]);
@@ -89,6 +89,11 @@ impl<'p> ScoresPage<'p> {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    /// Bytes of the page.
+    pub(super) fn bytes(&self) -> usize {
+        self.payload.len()
     }
 
     /// Member number `index`.

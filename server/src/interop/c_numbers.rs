@@ -1,5 +1,8 @@
 //! Numbers as C writes and reads them: printf's `%.Ng`, and strtod.
 
+/// Digits of an integer that `%g` may write as one: with more, not each double is the integer that its digits say.
+const INTEGER_DIGITS: usize = 15;
+
 /// `number` as `%.{digits}g`.
 #[must_use]
 pub fn general(number: f64, digits: usize) -> String {
@@ -10,6 +13,12 @@ pub fn general(number: f64, digits: usize) -> String {
         return if number < 0.0 { "-inf" } else { "inf" }.to_owned();
     }
     let digits = digits.max(1);
+    // Most scores are integers, whose digits need no search; the sign of -0 is lost in one.
+    let integer = number as i64;
+    let has_few_digits = integer.unsigned_abs() < 10_u64.pow(digits.min(INTEGER_DIGITS) as u32);
+    if has_few_digits && integer as f64 == number && (integer != 0 || number.is_sign_positive()) {
+        return itoa::Buffer::new().format(integer).to_owned();
+    }
     let scientific = format!("{number:.*e}", digits - 1);
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
@@ -161,6 +170,16 @@ mod tests {
             (0.1, 17, "0.10000000000000001"),
             (5e-324, 17, "4.9406564584124654e-324"),
             (100.0, 1, "1e+02"),
+            (0.0, 17, "0"),
+            (9.0, 1, "9"),
+            (10.0, 1, "1e+01"),
+            (-20_480.0, 17, "-20480"),
+            (999_999_999_999_999.0, 17, "999999999999999"),
+            (1e15, 17, "1000000000000000"),
+            (12_345_678_901_234_568.0, 17, "12345678901234568"),
+            (-99_999_999_999_999_984.0, 17, "-99999999999999984"),
+            (-1e17, 17, "-1e+17"),
+            (-9_223_372_036_854_775_808.0, 17, "-9.2233720368547758e+18"),
         ] {
             assert_eq!(general(number, digits), text);
         }

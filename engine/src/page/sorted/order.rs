@@ -4,7 +4,7 @@ use super::{Located, Sorted, bound_between, page_id, wrong};
 use crate::page::bytes::HEAD_BYTES;
 use crate::page::pieces;
 use crate::page::score::Score;
-use crate::page::scores_page::{self, Cut, Scored};
+use crate::page::scores_page::{self, Cut, SCORE_BYTES, Scored};
 use crate::page::store::{PageEdit, PageError, Pages, at_page};
 use crate::page::tree::{Child, Path};
 
@@ -181,6 +181,11 @@ impl Sorted {
             else {
                 continue;
             };
+            // One head and one common score can be saved, no more: what is too large anyhow is not built.
+            let least_bytes = own.bytes() + behind.bytes() - HEAD_BYTES - SCORE_BYTES;
+            if least_bytes > page_bytes * 3 / 4 {
+                continue;
+            }
             let members = own.iter().chain(behind.iter()).collect::<Result<Vec<_>, _>>();
             let Ok(members) = members else { continue };
             let merged = scores_page::build(&members);
