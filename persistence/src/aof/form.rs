@@ -21,17 +21,43 @@ pub fn write_command<'a>(out: &mut Vec<u8>, args: impl ExactSizeIterator<Item = 
 /// Appends the first line of an element: its kind and a number.
 #[inline]
 pub fn write_header(out: &mut Vec<u8>, kind: u8, number: i64) {
-    // Most are lengths of one or two digits.
+    let [hundreds, tens, ones] =
+        [number / 100, number / 10 % 10, number % 10].map(|digit| (digit as u8).wrapping_add(b'0'));
+    // Most are lengths of few digits.
     match number {
-        0..10 => out.extend_from_slice(&[kind, b'0' + number as u8, b'\r', b'\n']),
-        10..100 => {
-            let [tens, ones] = [number / 10, number % 10].map(|digit| b'0' + digit as u8);
-            out.extend_from_slice(&[kind, tens, ones, b'\r', b'\n']);
-        }
+        0..10 => out.extend_from_slice(&[kind, ones, b'\r', b'\n']),
+        10..100 => out.extend_from_slice(&[kind, tens, ones, b'\r', b'\n']),
+        100..1000 => out.extend_from_slice(&[kind, hundreds, tens, ones, b'\r', b'\n']),
         _ => {
             out.push(kind);
             out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
             out.extend_from_slice(b"\r\n");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_have_the_digits_of_their_number() {
+        for number in
+            [0, 1, 9, 10, 42, 99, 100, 101, 999, 1000, 65_536, i64::MAX, -1, -10, i64::MIN]
+        {
+            let mut out = b"before".to_vec();
+            write_header(&mut out, b':', number);
+            assert_eq!(String::from_utf8(out).unwrap(), format!("before:{number}\r\n"));
+        }
+    }
+
+    #[test]
+    fn a_command_is_an_array_of_bulk_strings() {
+        let value = [b'v'; 120];
+        let bytes = command_bytes(&[b"SET", b"", &value]);
+        let head = b"*3\r\n$3\r\nSET\r\n$0\r\n\r\n$120\r\n";
+        assert_eq!(bytes, [&head[..], &value, b"\r\n"].concat());
+        let mut commands = super::super::Commands::new(&bytes);
+        assert_eq!(commands.next(), Some(&bytes[..]), "it is read as it is written");
     }
 }

@@ -60,7 +60,8 @@ struct Asked {
 
 impl Asked {
     /// True when writes of this batch, which has `requests`, may take the short way. The batches before it in this turn of
-    /// the worker may have left an answer: nothing else ran since, and it holds for [`GRANTED`] requests.
+    /// the worker may have left an answer, which holds for [`GRANTED`] requests: what begins to refuse or to slow writes
+    /// meanwhile is noticed behind them, as within one batch.
     fn may_write(
         &mut self,
         executor: &Executor,
