@@ -110,13 +110,26 @@ impl<'e> Ctx<'_, 'e> {
         value: &[u8],
         event: impl Into<Option<Event>>,
     ) {
+        let inline_bytes = self.server.settings.thresholds.inline_bytes();
+        let put = |tx: &mut Tx<'_>, key: Key<'_>| paged::put(tx, key, meta, value, inline_bytes);
+        self.put_by(db, key, event, put);
+    }
+
+    /// As [`Ctx::put`], where `write` writes.
+    fn put_by(
+        &mut self,
+        db: usize,
+        key: &[u8],
+        event: impl Into<Option<Event>>,
+        write: impl FnOnce(&mut Tx<'e>, Key<'_>),
+    ) {
         let key = self.key_in(db, key);
         let (server, now_ms) = (self.server, self.now_ms);
         let tx = self.tx.as_deref_mut().expect("command class has a transaction");
         let access = kept_access(server, &self.client.session, tx, key, now_ms);
         let is_new =
             server.events.switch.needs_old_values() && matches!(tx.find(key), Found::Absent);
-        paged::put(tx, key, meta, value, server.settings.thresholds.inline_bytes());
+        write(tx, key);
         if is_new {
             self.changes.tell(&server.events, db, key.bytes, Event::NEW);
         }
@@ -135,10 +148,36 @@ impl<'e> Ctx<'_, 'e> {
         value: &[u8],
         event: impl Into<Option<Event>>,
     ) {
+        self.tell_replaced(db, key);
+        self.put(db, key, meta, value, event);
+    }
+
+    /// The value of the key, if it has one, gives way to a new one.
+    fn tell_replaced(&mut self, db: usize, key: &[u8]) {
         if matches!(self.find(db, key), Found::Live(_)) {
             self.changes.tell(&self.server.events, db, key, Event::NEW);
         }
-        self.put(db, key, meta, value, event);
+    }
+
+    /// True when a key of the client's database holds a collection in pages that [`Ctx::rename_paged`] can give the key `target`.
+    /// What is due of it is gone.
+    pub fn can_rename_paged(&mut self, source: &[u8], target: &[u8]) -> bool {
+        let db = self.client.db;
+        let (from, to) = (self.key_in(db, source), self.key_in(db, target));
+        if !self.server.engine.has_pages() || !self.tx().can_rename_paged(from, to) {
+            return false;
+        }
+        self.delete_due(db, from);
+        self.tx().can_rename_paged(from, to)
+    }
+
+    /// Gives a collection in pages the key `target`, as [`Ctx::put_anew`] and [`Ctx::delete`] would with its value.
+    pub fn rename_paged(&mut self, source: &[u8], target: &[u8], event: Event) {
+        let db = self.client.db;
+        let from = self.key_in(db, source);
+        self.tell_replaced(db, target);
+        self.put_by(db, target, None, |tx, to| tx.rename_paged(from, to));
+        self.changes.write(&self.server.events, db, source, Some(event));
     }
 
     fn find(&mut self, db: usize, key: &[u8]) -> Found<'_> {

@@ -208,6 +208,15 @@ impl Loads {
         (before != LoadState::Overtaken).then_some(before)
     }
 
+    /// As [`Loads::overtake`], for all keys for which `is_meant` is true, and for ever.
+    pub(in crate::store) fn overtake_where(&mut self, is_meant: impl Fn(&[u8]) -> bool) {
+        for ((_, key), load) in &mut self.map {
+            if is_meant(key) {
+                load.state = LoadState::Overtaken;
+            }
+        }
+    }
+
     /// The write that took this state from the load of `key` is taken back, and the latch was held in between: nobody has
     /// written the key, asked for it, or brought what was read.
     pub(in crate::store) fn give_back(&mut self, key: Key<'_>, state: LoadState) {

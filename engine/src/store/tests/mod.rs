@@ -28,6 +28,7 @@ mod places;
 mod policy;
 mod pool;
 mod reads;
+mod renamed;
 mod rest;
 mod shared_values;
 mod short_way;

@@ -41,6 +41,8 @@ pub(super) enum Op {
     Delete(u8),
     /// A plain value, over whatever there is.
     Set(u8, u8),
+    /// A collection gets another key, whose value goes.
+    Rename(u8, u8),
     Flush,
 }
 
@@ -51,6 +53,7 @@ impl Op {
             Self::Remove(key, element) => (b'R', key, element),
             Self::Delete(key) => (b'D', key, 0),
             Self::Set(key, value) => (b'S', key, u32::from(value)),
+            Self::Rename(from, to) => (b'N', from, u32::from(to)),
             Self::Flush => (b'F', 0, 0),
         };
         [&[letter, key][..], &number.to_le_bytes()].concat()
@@ -63,17 +66,26 @@ impl Op {
             b'R' => Self::Remove(bytes[1], number),
             b'D' => Self::Delete(bytes[1]),
             b'S' => Self::Set(bytes[1], number as u8),
+            b'N' => Self::Rename(bytes[1], number as u8),
             _ => Self::Flush,
         }
     }
 
     pub(super) fn key(self) -> Option<u8> {
         match self {
-            Self::Add(key, _) | Self::Remove(key, _) | Self::Delete(key) | Self::Set(key, _) => {
-                Some(key)
-            }
+            Self::Add(key, _)
+            | Self::Remove(key, _)
+            | Self::Delete(key)
+            | Self::Set(key, _)
+            | Self::Rename(key, _) => Some(key),
             Self::Flush => None,
         }
+    }
+
+    /// The keys that it changes.
+    fn keys(self) -> impl Iterator<Item = u8> {
+        let to = if let Self::Rename(_, to) = self { Some(to) } else { None };
+        self.key().into_iter().chain(to)
     }
 
     /// False when it changes nothing.
@@ -95,6 +107,13 @@ impl Op {
             }
             Self::Delete(key) => return model.remove(&key).is_some(),
             Self::Set(key, value) => drop(model.insert(key, State::Plain(value))),
+            Self::Rename(from, to) => match model.get(&from) {
+                Some(State::Elements(_)) if from != to => {
+                    let state = model.remove(&from);
+                    model.extend(state.map(|state| (to, state)));
+                }
+                _ => return false,
+            },
             Self::Flush => model.clear(),
         }
         true
@@ -103,9 +122,9 @@ impl Op {
 
 /// The root's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Descriptor {
-    cid: u64,
-    pages: u64,
+pub(super) struct Descriptor {
+    pub(super) cid: u64,
+    pub(super) pages: u64,
     count: u64,
 }
 
@@ -135,7 +154,7 @@ impl Descriptor {
     }
 }
 
-fn page_id(number: u64) -> PageId {
+pub(super) fn page_id(number: u64) -> PageId {
     PageId { part: PartKind::Hash, number }
 }
 
@@ -172,12 +191,12 @@ fn content_of<'a>(elements: impl Iterator<Item = (&'a u32, &'a u32)>) -> Vec<u8>
 }
 
 /// What has to be brought into memory.
-enum Cold {
+pub(super) enum Cold {
     Root,
     Pages(u64, Vec<PageId>),
 }
 
-fn descriptor(
+pub(super) fn descriptor(
     tx: &mut Tx<'_>,
     root: crate::Key<'_>,
 ) -> Result<Option<Result<Descriptor, u8>>, Cold> {
@@ -269,6 +288,25 @@ fn write(
     Ok(true)
 }
 
+/// A collection of its own for another key, with these elements.
+fn copy_to(
+    tx: &mut Tx<'_>,
+    from: crate::Key<'_>,
+    to: crate::Key<'_>,
+    old: Descriptor,
+) -> Result<(), Cold> {
+    let numbers: Vec<u64> = (0..old.pages).collect();
+    let contents = read_pages(tx, from, old.cid, &numbers)?;
+    let pages = numbers.iter().zip(&contents);
+    let pages: Vec<(PageId, Option<Vec<u8>>)> = pages
+        .map(|(number, elements)| (page_id(*number), Some(content_of(elements.iter()))))
+        .collect();
+    let cid = tx.engine().new_collection().expect("a cemetery and a log");
+    let meta = Meta { flags: PAGED, expire_at_ms: 0 };
+    put_paged(tx, to, cid, (meta, &Descriptor { cid, ..old }.encode()), &pages);
+    Ok(())
+}
+
 fn run_op(tx: &mut Tx<'_>, op: Op) -> Result<bool, Cold> {
     let Some(name) = op.key() else { return Ok(tx.flush_database(0)) };
     let bytes = [name];
@@ -283,11 +321,23 @@ fn run_op(tx: &mut Tx<'_>, op: Op) -> Result<bool, Cold> {
             tx.put(root, Meta::default(), &[value]);
             Ok(true)
         }
+        (Op::Rename(_, to), Some(Ok(old))) if to != name => {
+            let target = [to];
+            let target = key(tx.engine(), 0, &target);
+            // The target may be cold, as that of a put.
+            if tx.can_rename_paged(root, target) {
+                tx.rename_paged(root, target);
+            } else {
+                copy_to(tx, root, target, old)?;
+                tx.delete(root);
+            }
+            Ok(true)
+        }
         _ => Ok(false),
     }
 }
 
-fn bring(engine: &Engine, name: u8, cold: Cold) -> LoadPin {
+pub(super) fn bring(engine: &Engine, name: u8, cold: Cold) -> LoadPin {
     let bytes = [name];
     let root = key(engine, 0, &bytes);
     let owned = OwnedKey { slot: root.slot, bytes: vec![name], hash: root.hash };
@@ -308,12 +358,25 @@ pub(super) fn run(engine: &Engine, ops: &[Op]) -> Commit {
     let mut buf = TxBuf::default();
     'again: loop {
         let hashes: Vec<u64> =
-            ops.iter().filter_map(|op| op.key()).map(|key| engine.hash(&[key])).collect();
+            ops.iter().flat_map(|op| op.keys()).map(|key| engine.hash(&[key])).collect();
         let all = ops.iter().any(|op| op.key().is_none());
         let latched = if all { Latched::All } else { Latched::Hashes(&hashes) };
         let mut tx = engine.begin(latched, &mut buf);
+        // Pages that are brought for the new key go when the rename runs again (E5): they are read where they are needed.
+        let reads_here = ops.iter().any(|op| matches!(op, Op::Rename(..)));
         for op in ops {
-            match run_op(&mut tx, *op) {
+            let mut done = run_op(&mut tx, *op);
+            while let Err(Cold::Pages(cid, pages)) = &done
+                && reads_here
+            {
+                let bytes = [op.key().expect("a key")];
+                for page in pages {
+                    let root = key(engine, 0, &bytes);
+                    tx.bring_in_page(root, *cid, (*page).into()).expect("a readable device");
+                }
+                done = run_op(&mut tx, *op);
+            }
+            match done {
                 Ok(true) => tx.log(0, &op.encode()),
                 Ok(false) => {}
                 Err(cold) => {
@@ -437,7 +500,7 @@ pub(super) fn compare(engine: &Engine, model: &Model, keys: u8) -> Result<(), St
     Err(format!("pages {living:?} live, the collections have {collections:?}"))
 }
 
-fn open(dir: &TempDir) -> Engine {
+pub(super) fn open(dir: &TempDir) -> Engine {
     let options = harness::options(dir, Arc::new(DiskStorage), SyncPolicy::EverySec);
     let options = EngineOptions { memtable_bytes: 4 << 20, background: false, ..options };
     Engine::open(options, &mut replay).expect("a store that opens").0

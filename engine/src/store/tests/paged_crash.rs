@@ -72,7 +72,8 @@ impl History {
             0..120 => Op::Add(key, element),
             120..165 => Op::Remove(key, element),
             165..185 => Op::Delete(key),
-            185..198 => Op::Set(key, element as u8),
+            185..190 => Op::Set(key, element as u8),
+            190..198 => Op::Rename(key, self.random.below(u64::from(KEYS)) as u8),
             _ => Op::Flush,
         }
     }
@@ -86,7 +87,9 @@ impl History {
         let ops: Vec<Op> = (0..=more).map(|_| self.operation()).collect();
         let commit = run(engine, &ops);
         let mut changed = 0;
-        ops.iter().for_each(|op| changed += u32::from(op.apply(&mut self.model)));
+        for op in ops.iter().filter(|op| op.apply(&mut self.model)) {
+            changed += if matches!(op, Op::Rename(..)) { 2 } else { 1 };
+        }
         assert_eq!(commit.operations, changed, "one sequence for each, whatever its pages");
         if commit.operations > 0 {
             self.commits.push((commit.last_seq, ops));

@@ -33,6 +33,8 @@ enum Old {
     Untouched,
     /// Blocks were changed in place: the edits from this one on.
     Edits(usize),
+    /// The pages of this collection were in the shard of this hash.
+    Renamed(u64, u64),
     /// Other flags, expiry and generation, and the value that it has now.
     Meta(Meta, u8),
     /// Flags and expiry, generation, access field, value.
@@ -115,6 +117,11 @@ impl Journal {
         self.states.push(OldState { slot, old: Old::Edits(before), count });
     }
 
+    /// A write of this transaction has given a collection, whose root had the hash `from`, another key.
+    pub(super) fn note_renamed(&mut self, slot: Slot, count: Count, (cid, from): (u64, u64)) {
+        self.states.push(OldState { slot, old: Old::Renamed(cid, from), count });
+    }
+
     /// The write that was noted last has taken this state from a load of its key (N10).
     #[inline]
     pub(super) fn note_overtaken(&mut self, state: Option<LoadState>) {
@@ -126,7 +133,7 @@ impl Journal {
     /// True when the state before this operation has the key's value: it need not be noted before a further put.
     pub(super) fn has_value(&self, operation: usize) -> bool {
         let old = self.states.get(operation).map(|state| &state.old);
-        old.is_some_and(|old| !matches!(old, Old::Meta(..) | Old::Untouched | Old::Edits(_)))
+        matches!(old, Some(Old::Nothing | Old::Entry(..)))
     }
 
     /// True when it has the state before each of `operations` staged operations and of nothing else: a write that panicked
@@ -145,7 +152,7 @@ impl Journal {
 impl Old {
     fn bring_back(&self, table: &mut Table, key: Key<'_>, bytes: &[u8]) {
         match self {
-            Self::Untouched | Self::Edits(_) => {}
+            Self::Untouched | Self::Edits(_) | Self::Renamed(..) => {}
             Self::Nothing => {
                 table.remove(key);
             }
@@ -196,6 +203,9 @@ impl Tx<'_> {
             let key = Key { slot, bytes: key_of(operation, &records), hash };
             if let Old::Edits(before) = state.old {
                 edits.take_back(&mut self.guards, before);
+            }
+            if let Old::Renamed(cid, from) = state.old {
+                self.move_pages(cid, hash, from);
             }
             let shard = self.shard(hash);
             if let Some((_, load)) = overtaken.pop_if(|(at, _)| *at == number) {

@@ -19,6 +19,7 @@ mod owned_key;
 mod paged;
 mod pages;
 mod pooled;
+mod rename;
 
 pub use buf::TxBuf;
 pub use commit::Commit;
@@ -35,7 +36,7 @@ use super::engine::{Engine, EngineError};
 use super::namespace::{self, HEAD_BYTES};
 use super::read::cold;
 use super::shard::{SHARDS, ShardState, Unresolved};
-use crate::dram::{Replaced, Upsert};
+use crate::dram::{Located, Replaced, Upsert};
 use crate::key::{Key, Meta, Seq};
 use crate::memtable;
 use crate::page::Descriptor;
@@ -424,6 +425,13 @@ impl<'e> Tx<'e> {
         if let Some((cid, pages)) = paged.filter(|_| self.buries_pages()) {
             self.bury(key, cid, pages);
         }
+        self.remove_root(key, at);
+        Deletion::Done
+    }
+
+    /// Deletes the key whose entry is there, and of a collection nothing but the root: one operation.
+    fn remove_root(&mut self, key: Key<'_>, at: Located) {
+        let engine = self.engine;
         let namespace = engine.inner().namespaces.id_of(key.slot);
         let (shard, journal) = (self.guards.shard(key.hash), &mut self.buf.journal);
         let before = *shard.count_mut(key.slot);
@@ -440,7 +448,6 @@ impl<'e> Tx<'e> {
         let staged = Staged::Delete { at, len, record_len, had_expiry };
         self.buf.operations.push(Operation { hash: key.hash, staged, shares_seq: false });
         self.operations += 1;
-        Deletion::Done
     }
 
     /// Appends the RESP form of what was done, as it must be replayed: outcomes, absolute times.

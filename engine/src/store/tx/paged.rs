@@ -179,7 +179,7 @@ impl Tx<'_> {
     }
 
     /// Stands for changes in place among the operations.
-    fn push_edited(&mut self, hash: u64, shares_seq: bool) {
+    pub(super) fn push_edited(&mut self, hash: u64, shares_seq: bool) {
         self.buf.operations.push(Operation { hash, staged: Staged::Edited, shares_seq });
         self.buf.sharing += usize::from(shares_seq);
     }

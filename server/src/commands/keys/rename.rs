@@ -41,13 +41,23 @@ fn rename_unless(ctx: &mut Ctx<'_, '_>, keep_existing: bool) -> Result<bool, Com
     if source == target {
         return if exists(ctx, db, source) { Ok(false) } else { Err(CommandError::NoSuchKey) };
     }
-    let (meta, value) = root_of(ctx, db, source).ok_or(CommandError::NoSuchKey)?;
+    let event = Event::generic("rename_from");
+    let keeps_pages = ctx.can_rename_paged(source, target);
+    let root = if keeps_pages { None } else { root_of(ctx, db, source) };
+    if root.is_none() && !keeps_pages {
+        return Err(CommandError::NoSuchKey);
+    }
     if exists(ctx, db, target) && keep_existing {
         return Ok(false);
     }
     // Redis notifies of the new name last.
-    ctx.put_anew(db, target, meta, &value, None);
-    ctx.delete(db, source, Event::generic("rename_from"));
+    match root {
+        Some((meta, value)) => {
+            ctx.put_anew(db, target, meta, &value, None);
+            ctx.delete(db, source, event);
+        }
+        None => ctx.rename_paged(source, target, event),
+    }
     ctx.changes.tell_last(&ctx.server.events, target);
     ctx.tell(target, Event::generic("rename_to"));
     ctx.log_request();

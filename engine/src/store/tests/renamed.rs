@@ -1,0 +1,139 @@
+//! Collections in pages that get another key (E5). Their histories are among those of `paged_crash.rs`.
+
+use super::harness::{TempDir, key};
+use super::paged::{Cold, Descriptor, Model, Op, bring, compare, descriptor, open, page_id, run};
+use crate::dram::Table;
+use crate::store::shard::shard_of;
+use crate::store::*;
+use std::sync::atomic::Ordering;
+
+const KEYS: u8 = 40;
+
+/// A store, what is in it, and two keys of different shards.
+struct Bench {
+    engine: Engine,
+    model: Model,
+    one: u8,
+    two: u8,
+    dir: TempDir,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let dir = TempDir::new("renamed");
+        let engine = open(&dir);
+        let shard = |name: u8| shard_of(engine.hash(&[name]));
+        let two = (1..KEYS).find(|name| shard(*name) != shard(0)).expect("keys are spread");
+        let mut bench = Self { engine, model: Model::new(), one: 0, two, dir };
+        for element in 0..60 {
+            bench.run(Op::Add(bench.one, element));
+        }
+        bench
+    }
+
+    fn run(&mut self, op: Op) -> Commit {
+        op.apply(&mut self.model);
+        run(&self.engine, &[op])
+    }
+
+    fn check(&self) {
+        compare(&self.engine, &self.model, KEYS).unwrap_or_else(|text| panic!("{text}"));
+    }
+
+    /// What files have of the shard of a key leaves memory.
+    fn evict(&self, name: u8) {
+        self.engine.flush_now().expect("flush");
+        let inner = self.engine.inner();
+        inner.memory.shard_bound_bytes.store(0, Ordering::Relaxed);
+        let shard = &inner.shards[shard_of(self.engine.hash(&[name]))];
+        self.engine.keep_within_bound(&mut shard.latch());
+        inner.memory.shard_bound_bytes.store(usize::MAX, Ordering::Relaxed);
+        assert_eq!(self.pages(name), 0);
+    }
+
+    /// Pages in memory in the shard of a key.
+    fn pages(&self, name: u8) -> usize {
+        let shards = &self.engine.inner().shards;
+        shards[shard_of(self.engine.hash(&[name]))].latch().pages.sum(Table::len)
+    }
+
+    /// The collection of a key whose root is in memory.
+    fn root(&self, name: u8) -> Descriptor {
+        let (bytes, mut buf) = ([name], TxBuf::default());
+        let root = key(&self.engine, 0, &bytes);
+        let mut tx = self.engine.begin(Latched::Hashes(&[root.hash]), &mut buf);
+        let Ok(Some(Ok(found))) = descriptor(&mut tx, root) else { panic!("no collection") };
+        found
+    }
+}
+
+#[test]
+fn a_collection_that_gets_another_key_takes_its_pages_along() {
+    let mut bench = Bench::new();
+    let (one, two) = (bench.one, bench.two);
+    let before = bench.root(one);
+    let held = bench.pages(one);
+    bench.run(Op::Add(two, 7));
+    assert_eq!((held as u64, bench.pages(two)), (before.pages, 1));
+    assert_eq!(bench.run(Op::Rename(one, two)).operations, 2);
+    assert_eq!(bench.root(two), before, "no page was copied");
+    bench.engine.sweep_dead_pages();
+    assert_eq!((bench.pages(one), bench.pages(two)), (0, held), "those of the target went");
+    bench.check();
+    // The target's shard takes no miss for an absence now.
+    bench.evict(two);
+    bench.run(Op::Rename(two, one));
+    bench.check();
+    bench.run(Op::Add(one, 1000));
+    bench.run(Op::Rename(one, two));
+    bench.run(Op::Remove(two, 5));
+    bench.check();
+    let log = bench.engine.inner().write.log.load_full().expect("a log");
+    log.sync_through(bench.engine.last_seq()).expect("synced");
+    drop(log);
+    bench.engine.abandon();
+    bench.engine = open(&bench.dir);
+    bench.check();
+    bench.engine.close().expect("close");
+}
+
+#[test]
+fn a_renamed_collection_does_not_find_what_its_shard_kept_of_it() {
+    let mut bench = Bench::new();
+    let (one, two) = (bench.one, bench.two);
+    bench.run(Op::Rename(one, two));
+    let of = bench.root(two);
+    bench.evict(two);
+    bench.run(Op::Rename(two, one));
+    assert_eq!(bench.pages(two), 0);
+    // Whoever has looked at the root before asks for its pages now, and lets them go again.
+    let pages = (0..of.pages).map(page_id).collect();
+    drop(bring(&bench.engine, two, Cold::Pages(of.cid, pages)));
+    assert_eq!(bench.pages(two) as u64, of.pages);
+    for element in 0..60 {
+        bench.run(Op::Add(one, element));
+    }
+    bench.evict(one);
+    bench.run(Op::Rename(one, two));
+    bench.check();
+    bench.engine.close().expect("close");
+}
+
+#[test]
+fn a_rename_that_is_taken_back_leaves_the_pages_where_they_were() {
+    let mut bench = Bench::new();
+    let (one, two) = (bench.one, bench.two);
+    bench.run(Op::Set(two, 3));
+    let held = bench.pages(one);
+    let (bytes, mut buf) = ([[one], [two]], TxBuf::default());
+    let [from, to] = [key(&bench.engine, 0, &bytes[0]), key(&bench.engine, 0, &bytes[1])];
+    let mut tx = bench.engine.begin(Latched::Hashes(&[from.hash, to.hash]), &mut buf);
+    assert!(tx.can_rename_paged(from, to));
+    tx.rename_paged(from, to);
+    assert!(!tx.can_rename_paged(to, from), "behind a deletion");
+    drop(tx);
+    assert_eq!((bench.pages(one), bench.pages(two)), (held, 0));
+    bench.run(Op::Add(one, 5));
+    bench.check();
+    bench.engine.close().expect("close");
+}

@@ -1,0 +1,114 @@
+//! Another key for a collection in pages (E5).
+
+use super::{Found, Tx};
+use crate::dram::{EntryRef, SweepPass};
+use crate::key::{self, Key, Meta};
+use crate::page::Descriptor;
+use crate::shared_value::{SharedValue, Value};
+use crate::store::page_key::cid_of;
+use crate::store::shard::{ShardState, shard_of};
+use std::cell::RefCell;
+
+/// Buckets of a table of pages that are visited before what was found there moves.
+const BUCKETS: usize = 256;
+
+/// A page on its way from the table of one shard into that of another.
+struct Moved {
+    key: Box<[u8]>,
+    meta: Meta,
+    generation: u8,
+    access: u32,
+    value: Content,
+}
+
+enum Content {
+    Copied(Box<[u8]>),
+    Shared(SharedValue),
+}
+
+impl Moved {
+    fn new(entry: &EntryRef<'_>) -> Self {
+        let value = match entry.shared() {
+            Some(block) => Content::Shared(block),
+            None => Content::Copied(entry.value().into()),
+        };
+        let (generation, access) = (entry.generation(), entry.access());
+        Self { key: entry.key().into(), meta: entry.meta(), generation, access, value }
+    }
+
+    fn value(&self) -> Value<'_> {
+        match &self.value {
+            Content::Copied(bytes) => Value::Copied(bytes),
+            Content::Shared(block) => Value::Shared(block),
+        }
+    }
+}
+
+impl Tx<'_> {
+    /// True when [`Tx::rename_paged`] can give what lives at `from` the key `to`: it is a collection in pages, and stays in its
+    /// database. Pages that this transaction has removed are known by the key that they had, so it must not have deleted anything.
+    pub fn can_rename_paged(&mut self, from: Key<'_>, to: Key<'_>) -> bool {
+        from.slot == to.slot
+            && self.buf.deletes == 0
+            && self.engine.takes_pages()
+            && matches!(self.find(from), Found::Live(entry) if entry.meta().is_paged())
+    }
+
+    /// Gives a collection the key `to`, whose value goes: two operations, whatever its size. Its pages keep their names; those in
+    /// memory move to the shard of `to`. [`Tx::can_rename_paged`] has said that it can be done.
+    pub fn rename_paged(&mut self, from: Key<'_>, to: Key<'_>) {
+        let Found::Live(entry) = self.find(from) else { return };
+        let (meta, descriptor) = (entry.meta(), entry.value().to_vec());
+        let Some(cid) = Descriptor::collection_of(&descriptor) else { return };
+        let edits_before = self.buf.journal.edits.len();
+        self.put_descriptor((to, cid), meta, &descriptor, edits_before);
+        let count = *self.shard(to.hash).count_mut(to.slot);
+        self.buf.journal.note_renamed(to.slot, count, (cid, from.hash));
+        self.push_edited(to.hash, true);
+        self.move_pages(cid, from.hash, to.hash);
+        if let Some(at) = self.shard(from.hash).table.locate_to_remove(from) {
+            self.remove_root(from, at);
+        }
+    }
+
+    /// Moves the pages of a collection that are in memory from the shard of one hash to that of another. What the other had of
+    /// it before goes, as it may be out of date, and so do loads under way.
+    pub(super) fn move_pages(&mut self, cid: u64, from: u64, to: u64) {
+        if shard_of(from) == shard_of(to) {
+            return;
+        }
+        let is_own = |entry: &EntryRef<'_>| cid_of(entry.key()) == Some(cid);
+        let source = self.shard(from);
+        source.page_loads.overtake_where(|key| cid_of(key) == Some(cid));
+        let was_complete = source.complete;
+        let target = self.shard(to);
+        target.page_loads.overtake_where(|key| cid_of(key) == Some(cid));
+        target.complete &= was_complete;
+        if let Some(table) = target.pages.table_mut() {
+            table.remove_where(is_own);
+        }
+        let mut pass = SweepPass::default();
+        loop {
+            let found = RefCell::new(Vec::new());
+            let take = |entry: &EntryRef<'_>| {
+                let own = is_own(entry);
+                if own {
+                    found.borrow_mut().push((entry.slot(), Moved::new(entry)));
+                }
+                own
+            };
+            let Some(table) = self.shard(from).pages.table_mut() else { return };
+            let is_over = table.sweep_entries(&mut pass, BUCKETS, take);
+            let pool = &self.engine.inner().memory.pages;
+            let shard: &mut ShardState = self.guards.shard(to);
+            for (slot, page) in found.into_inner() {
+                let key = Key { slot, bytes: &page.key, hash: key::hash(&page.key) };
+                let table = shard.pages.make_table(pool);
+                table.upsert_value(key, page.meta, page.value(), page.generation, page.access);
+            }
+            if is_over {
+                return;
+            }
+        }
+    }
+}
