@@ -44,7 +44,7 @@ impl Table {
         &mut self,
         pass: &mut SweepPass,
         buckets: usize,
-        goes: impl Fn(&EntryRef<'_>) -> bool,
+        mut goes: impl FnMut(&EntryRef<'_>) -> bool,
     ) -> bool {
         if self.old.is_some() {
             self.move_buckets(buckets, buckets);

@@ -273,14 +273,20 @@ impl BatchRun<'_> {
         }
         let hash = worker.plan[index].hash;
         let (server, out) = (self.server, &mut worker.reply);
-        let requests = worker.batch.requests.len();
+        let writes = match kind {
+            Kind::Set => true,
+            Kind::Short(spec) => spec.flags.contains(Flags::WRITE),
+            Kind::Get | Kind::Other(_) => false,
+        };
+        let permit = (&mut worker.granted, worker.batch.requests.len());
+        if writes && !asked.may_write(&worker.executor, server, permit) {
+            return false;
+        }
         let required = match kind {
             Kind::Get => {
                 worker.executor.fast_get(server, self.client, args.get(1), hash, out, self.now_ms)
             }
-            Kind::Set
-                if asked.may_write(&worker.executor, server, (&mut worker.granted, requests)) =>
-            {
+            Kind::Set => {
                 let logged = match as_logged(self.buf, request, worker.batch.args(request)) {
                     Some((start, end)) => &self.buf[start as usize..end as usize],
                     None => {
@@ -297,14 +303,7 @@ impl BatchRun<'_> {
                 let executor = &mut worker.executor;
                 executor.fast_set(server, client, key, hash, value, logged, out, now_ms)
             }
-            Kind::Short(spec)
-                if !spec.flags.contains(Flags::WRITE)
-                    || asked.may_write(
-                        &worker.executor,
-                        server,
-                        (&mut worker.granted, requests),
-                    ) =>
-            {
+            Kind::Short(spec) => {
                 let bounds = asked.bounds(server, self.client);
                 if u64::from(request.end - request.start) > bounds.unasked_max_bytes {
                     return false;
@@ -314,7 +313,7 @@ impl BatchRun<'_> {
                 let times = (self.now_ms, bounds.reply_max_bytes);
                 worker.executor.run_short(server, self.client, (spec, args), out, times)
             }
-            _ => None,
+            Kind::Other(_) => None,
         };
         match required {
             Some(required) => {

@@ -208,7 +208,7 @@ impl Loads {
         (before != LoadState::Overtaken).then_some(before)
     }
 
-    /// As [`Loads::overtake`], for all keys for which `is_meant` is true, and for ever.
+    /// As [`Loads::overtake`], for all keys for which `is_meant` is true; their states are not given back.
     pub(in crate::store) fn overtake_where(&mut self, is_meant: impl Fn(&[u8]) -> bool) {
         for ((_, key), load) in &mut self.map {
             if is_meant(key) {

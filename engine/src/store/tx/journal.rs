@@ -201,11 +201,10 @@ impl Tx<'_> {
         for (number, (operation, state)) in operations.iter().zip(&states).enumerate().rev() {
             let (slot, hash) = (state.slot, operation.hash);
             let key = Key { slot, bytes: key_of(operation, &records), hash };
-            if let Old::Edits(before) = state.old {
-                edits.take_back(&mut self.guards, before);
-            }
-            if let Old::Renamed(cid, from) = state.old {
-                self.move_pages(cid, hash, from);
+            match state.old {
+                Old::Edits(before) => edits.take_back(&mut self.guards, before),
+                Old::Renamed(cid, from) => self.move_pages(cid, hash, from),
+                _ => {}
             }
             let shard = self.shard(hash);
             if let Some((_, load)) = overtaken.pop_if(|(at, _)| *at == number) {

@@ -2,18 +2,18 @@
 
 use super::{Found, Tx};
 use crate::dram::{EntryRef, SweepPass};
-use crate::key::{self, Key, Meta};
+use crate::key::{self, Key, Meta, Slot};
 use crate::page::Descriptor;
 use crate::shared_value::{SharedValue, Value};
 use crate::store::page_key::cid_of;
-use crate::store::shard::{ShardState, shard_of};
-use std::cell::RefCell;
+use crate::store::shard::shard_of;
 
 /// Buckets of a table of pages that are visited before what was found there moves.
 const BUCKETS: usize = 256;
 
 /// A page on its way from the table of one shard into that of another.
 struct Moved {
+    slot: Slot,
     key: Box<[u8]>,
     meta: Meta,
     generation: u8,
@@ -32,8 +32,14 @@ impl Moved {
             Some(block) => Content::Shared(block),
             None => Content::Copied(entry.value().into()),
         };
-        let (generation, access) = (entry.generation(), entry.access());
-        Self { key: entry.key().into(), meta: entry.meta(), generation, access, value }
+        Self {
+            slot: entry.slot(),
+            key: entry.key().into(),
+            meta: entry.meta(),
+            generation: entry.generation(),
+            access: entry.access(),
+            value,
+        }
     }
 
     fn value(&self) -> Value<'_> {
@@ -51,7 +57,7 @@ impl Tx<'_> {
         from.slot == to.slot
             && self.buf.deletes == 0
             && self.engine.takes_pages()
-            && matches!(self.find(from), Found::Live(entry) if entry.meta().is_paged())
+            && self.paged_root(from).is_some()
     }
 
     /// Gives a collection the key `to`, whose value goes: two operations, whatever its size. Its pages keep their names; those in
@@ -87,23 +93,19 @@ impl Tx<'_> {
         if let Some(table) = target.pages.table_mut() {
             table.remove_where(is_own);
         }
-        let mut pass = SweepPass::default();
+        let (engine, mut pass) = (self.engine, SweepPass::default());
         loop {
-            let found = RefCell::new(Vec::new());
+            let mut found = Vec::new();
             let take = |entry: &EntryRef<'_>| {
                 let own = is_own(entry);
-                if own {
-                    found.borrow_mut().push((entry.slot(), Moved::new(entry)));
-                }
+                found.extend(own.then(|| Moved::new(entry)));
                 own
             };
             let Some(table) = self.shard(from).pages.table_mut() else { return };
             let is_over = table.sweep_entries(&mut pass, BUCKETS, take);
-            let pool = &self.engine.inner().memory.pages;
-            let shard: &mut ShardState = self.guards.shard(to);
-            for (slot, page) in found.into_inner() {
-                let key = Key { slot, bytes: &page.key, hash: key::hash(&page.key) };
-                let table = shard.pages.make_table(pool);
+            for page in found {
+                let key = Key { slot: page.slot, bytes: &page.key, hash: key::hash(&page.key) };
+                let table = self.shard(to).pages.make_table(&engine.inner().memory.pages);
                 table.upsert_value(key, page.meta, page.value(), page.generation, page.access);
             }
             if is_over {

@@ -42,11 +42,11 @@ fn rename_unless(ctx: &mut Ctx<'_, '_>, keep_existing: bool) -> Result<bool, Com
         return if exists(ctx, db, source) { Ok(false) } else { Err(CommandError::NoSuchKey) };
     }
     let event = Event::generic("rename_from");
-    let keeps_pages = ctx.can_rename_paged(source, target);
-    let root = if keeps_pages { None } else { root_of(ctx, db, source) };
-    if root.is_none() && !keeps_pages {
-        return Err(CommandError::NoSuchKey);
-    }
+    let root = if ctx.can_rename_paged(source, target) {
+        None
+    } else {
+        Some(root_of(ctx, db, source).ok_or(CommandError::NoSuchKey)?)
+    };
     if exists(ctx, db, target) && keep_existing {
         return Ok(false);
     }
