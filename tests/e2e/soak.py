@@ -142,6 +142,14 @@ TABLES = {
 }  # fmt: skip
 
 
+#: Commands that answer with an error if a group is absent; others delete it, so each pipeline of theirs makes it first.
+OF_A_GROUP = {
+    "xgroup|createconsumer", "xgroup|delconsumer", "xgroup|destroy", "xgroup|setid", "xreadgroup", "xack", "xpending",
+    "xclaim", "xautoclaim", "xinfo|stream", "xinfo|groups", "xinfo|consumers", "xsetid",
+}  # fmt: skip
+MAKE_GROUP = ["XGROUP", "CREATE", "stream:1", "g", "0", "MKSTREAM"]
+
+
 class Words:
     """Arguments for a command: from the template of its name, or from the positions of its keys and its arity."""
 
@@ -261,11 +269,12 @@ class Work:
             for name in names:
                 count = PIPELINE_OF.get(name, PIPELINE)
                 requests = [words.request(name, commands[name]) for _ in range(count)]
+                first = [MAKE_GROUP] if name in OF_A_GROUP else []
                 in_multi = words.random.random() < 0.2
                 if in_multi:
                     requests = [["MULTI"], *requests, ["EXEC"]]
                 self.sent[threading.get_ident()] = (name, in_multi)
-                replies = connection.pipeline(requests)
+                replies = connection.pipeline(first + requests)[len(first) :]
                 if in_multi:
                     replies = replies[-1].items or []
                 self.requests[name] += len(replies)
