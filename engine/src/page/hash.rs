@@ -3,7 +3,8 @@
 //! Invariants: exactly the pages 0 to `pages` - 1 exist; a key is in the page that [`linear::page_of`] selects;
 //! `content_bytes` is the sum of all payloads without their heads; `totals` counts keys, and the bytes of keys and
 //! values; long values are as [`super::external`] says, due times as [`super::times`] does. How full pages are is no
-//! invariant: the page whose split is due may be on a device, and is split by a later write.
+//! invariant: the page whose split is due may be on a device, and is split by a later write, which asks for it
+//! ([`Hash::overdue_splits`]).
 
 use super::bytes::{ELEMENT_MAX_BYTES, HEAD_BYTES};
 use super::descriptor::Part;
@@ -378,6 +379,14 @@ impl Hash {
                 return Ok(None);
             }
         }
+    }
+
+    /// Pages whose splits are overdue, in their order, of at most `most` splits: a write makes one, if the page is in memory,
+    /// and nobody else may have asked for it. Whoever writes `most` keys brings them along, lest pages grow without end.
+    pub fn overdue_splits(&self, most: usize) -> impl Iterator<Item = PageId> + use<> {
+        let wanted = self.content_bytes / self.sizes.split_bytes.max(1);
+        let overdue = wanted.min(self.totals.elements).saturating_sub(u64::from(self.pages));
+        linear::buddies_of(self.pages, overdue.min(most as u64)).map(id)
     }
 
     /// Splits or merges one page, if that is due and the pages are in memory.

@@ -30,6 +30,12 @@ pub fn buddy_of(new: u32) -> u32 {
     new & !(1 << new.ilog2())
 }
 
+/// The pages that `splits` splits in a row begin with, as far as they exist before the first one.
+pub fn buddies_of(pages: u32, splits: u64) -> impl Iterator<Item = u32> {
+    let last = u64::from(pages).saturating_add(splits).min(u64::from(u32::MAX)) as u32;
+    (pages..last).map(buddy_of).filter(move |buddy| *buddy < pages)
+}
+
 /// A page, and the hashes that a cursor meets in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stretch {
@@ -71,6 +77,15 @@ mod tests {
             .wrapping_mul(0x9e37_79b9_7f4a_7c15)
             .rotate_left(29)
             .wrapping_mul(0xbf58_476d_1ce4_e5b9)
+    }
+
+    #[test]
+    fn splits_in_a_row_begin_with_pages_that_follow_each_other() {
+        assert_eq!(buddies_of(5, 0).collect::<Vec<_>>(), []);
+        assert_eq!(buddies_of(5, 3).collect::<Vec<_>>(), [1, 2, 3]);
+        // The fourth begins again, the ninth would split a page that the first four have made.
+        assert_eq!(buddies_of(5, 7).collect::<Vec<_>>(), [1, 2, 3, 0, 1, 2, 3]);
+        assert_eq!(buddies_of(5, 9).collect::<Vec<_>>(), [1, 2, 3, 0, 1, 2, 3, 4]);
     }
 
     #[test]

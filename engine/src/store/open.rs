@@ -17,6 +17,7 @@ use super::set_aside;
 use super::shard::{Count, SHARDS, Shard, ShardState, shard_of};
 use super::upkeep::events::Fault;
 use super::upkeep::shares::buffer_bytes;
+use super::upkeep::table_bound::RoomTurns;
 use super::write::commit::CommitState;
 use crate::cemetery::{Checkpoint, CheckpointError, Graves};
 use crate::dram;
@@ -197,7 +198,7 @@ impl Engine {
 
     fn assemble(options: EngineOptions, versions: VersionSet, mark: Seq) -> Self {
         let pages = dram::PagePool::new();
-        let shards = (0..SHARDS).map(|_| {
+        let shards = (0..SHARDS).map(|number| {
             let table = dram::Table::new(Arc::clone(&pages));
             let graves = Graves::default();
             Shard {
@@ -205,6 +206,8 @@ impl Engine {
                 graves: AtomicUsize::new(0),
                 grave_filter: graves.filter(),
                 latch: Latch::new(ShardState {
+                    number,
+                    room_turns: RoomTurns::default(),
                     table,
                     noted_bytes: 0,
                     noted_mapped_bytes: 0,

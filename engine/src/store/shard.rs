@@ -6,6 +6,7 @@ use super::pages::ShardPages;
 use super::paper::dead_table::DeadTable;
 use super::read::load::{Loads, Want};
 use super::read::reads::ShardReads;
+use super::upkeep::table_bound::RoomTurns;
 use crate::cemetery::{GraveFilter, Graves};
 use crate::dram;
 use crate::key::{Seq, Slot};
@@ -123,6 +124,8 @@ pub(super) struct Unresolved {
 
 /// What the latch guards.
 pub(super) struct ShardState {
+    pub(super) number: usize,
+    pub(super) room_turns: RoomTurns,
     pub(super) table: dram::Table,
     /// What of `table.bytes()` is in the sum over all shards.
     pub(super) noted_bytes: usize,

@@ -4,9 +4,16 @@ use super::{Sorted, index_id};
 use crate::page::bytes::PAGE_ELEMENTS_MAX;
 use crate::page::index_page::{self, IndexPage};
 use crate::page::linear;
-use crate::page::store::{PageEdit, PageError, Pages, at_page};
+use crate::page::store::{PageEdit, PageError, PageId, Pages, at_page};
 
 impl Sorted {
+    /// Index pages whose splits are overdue, as [`Hash::overdue_splits`](crate::page::Hash::overdue_splits) says.
+    pub fn overdue_splits(&self, most: usize) -> impl Iterator<Item = PageId> + use<> {
+        let wanted = self.totals.elements / self.sizes.index_split.max(1);
+        let overdue = wanted.saturating_sub(u64::from(self.index_pages));
+        linear::buddies_of(self.index_pages, overdue.min(most as u64)).map(index_id)
+    }
+
     /// Splits or merges one index page, if that is due and the pages are in memory.
     pub(super) fn step<P: Pages>(&mut self, pages: &mut P) {
         let (count, members) = (u64::from(self.index_pages), self.totals.elements);

@@ -265,6 +265,27 @@ fn a_split_waits_for_a_page_that_is_away() {
     table.check(&memory, &hash).expect("a whole hash");
 }
 
+/// As under a bound of memory that has room for a few pages: only those that a write asks for are there.
+#[test]
+fn pages_that_are_away_are_split_when_writes_bring_what_is_overdue() {
+    let mut memory = Memory::default();
+    let mut table = Hash::build(&mut memory, true, sizes(100, 30, 512), &[], &hash).expect("built");
+    for n in 0..3000_u32 {
+        memory.away = memory.pages.keys().copied().collect();
+        let overdue: Vec<_> = table.overdue_splits(1).collect();
+        assert!(overdue.iter().all(|page| memory.away.remove(page)), "{overdue:?}");
+        let key = n.to_string();
+        let keyed = (key.as_bytes(), hash(key.as_bytes()));
+        memory.away.remove(&table.page_of(keyed.1));
+        table.put(&mut memory, keyed, b"0123456789", &hash).expect("what it asked for is there");
+        let average = table.content_bytes / u64::from(table.pages);
+        assert!(n < 100 || average < 120, "{average} bytes a page after {n}");
+    }
+    assert!(table.overdue_splits(usize::MAX).count() <= 1, "{} pages", table.pages);
+    memory.away.clear();
+    table.check(&memory, &hash).expect("a whole hash");
+}
+
 #[test]
 fn a_hash_is_built_as_large_as_it_will_be() {
     for (count, has_values) in [(0, true), (1, true), (3000, true), (3000, false)] {

@@ -373,3 +373,24 @@ fn damaged_pages_give_errors() {
     }
     assert!(errors > 1500, "{errors} errors");
 }
+
+#[test]
+fn index_pages_that_are_away_are_split_when_changes_bring_what_is_overdue() {
+    let mut memory = Memory::default();
+    let mut set = Sorted::build(&mut memory, sizes(512, 8), &[], &hash).expect("built");
+    for n in 0..2000_u32 {
+        let index = memory.pages.keys().filter(|page| page.part == PartKind::Index).copied();
+        memory.away = index.collect();
+        let overdue: Vec<_> = set.overdue_splits(1).collect();
+        assert!(overdue.iter().all(|page| memory.away.remove(page)), "{overdue:?}");
+        let member = n.to_string();
+        let keyed = (member.as_bytes(), hash(member.as_bytes()));
+        memory.away.remove(&set.index_page_of(keyed.1));
+        set.put(&mut memory, keyed, Score::of(n.into()).expect("a number"))
+            .expect("what it asked for is there");
+    }
+    let index_pages = memory.count(PartKind::Index);
+    assert!(set.overdue_splits(usize::MAX).count() <= 1, "{index_pages} pages");
+    memory.away.clear();
+    set.check(&memory, &hash).expect("a whole set");
+}

@@ -1,13 +1,12 @@
 //! Reads that miss the DRAM table: what memory can tell, and the threads that ask the devices.
 
-use crate::dram::EntryRef;
 use crate::key::{Key, Meta, Seq, Slot, element_head};
 use crate::memtable::Record;
 use crate::page::Descriptor;
 use crate::store::engine::{Engine, EngineError};
 use crate::store::namespace::{self, HEAD_BYTES};
 use crate::store::read::cold_queue::Job;
-use crate::store::read::load::{Load, LoadState, Loads, Waiter, Waiting, Want};
+use crate::store::read::load::{Load, LoadState, Waiter, Waiting, Want};
 use crate::store::read::newest::{self, Newest, NewestRef};
 use crate::store::read::superversion::SuperVersion;
 use crate::store::shard::{ShardState, Unresolved, shard_of};
@@ -40,6 +39,9 @@ pub(in crate::store) enum Existence {
 /// The generation of entries that came from files or sorted memtables: never pinned.
 pub(in crate::store) const CLEAN_GENERATION: u8 = 0;
 
+/// Pins that go under one hold of a latch.
+const PINS_AT_ONCE: usize = 256;
+
 /// Keeps loaded entries in memory until dropped.
 pub struct LoadPin {
     engine: Engine,
@@ -54,18 +56,22 @@ impl std::fmt::Debug for LoadPin {
 
 impl Drop for LoadPin {
     fn drop(&mut self) {
-        for want in &*self.keys {
-            let key = &want.key;
-            let mut shard = self.engine.inner().shards[shard_of(key.hash)].latch();
-            let loads = shard.loads_of(want);
-            if let Some(load) = loads.get_mut(key.slot, &key.bytes) {
-                load.pins -= 1;
-                if load.pins == 0 && !matches!(load.state, LoadState::Reading { .. }) {
-                    loads.remove(key.slot, &key.bytes);
-                    // It could not be evicted while it was pinned, whatever the bound.
-                    self.engine.keep_within_bound(&mut shard);
+        // Pages of a collection follow each other and lie in one shard.
+        let of_shard = self.keys.chunk_by(|a, b| shard_of(a.key.hash) == shard_of(b.key.hash));
+        for wanted in of_shard.flat_map(|wanted| wanted.chunks(PINS_AT_ONCE)) {
+            let mut shard = self.engine.inner().shards[shard_of(wanted[0].key.hash)].latch();
+            for want in wanted {
+                let key = &want.key;
+                let loads = shard.loads_of(want);
+                if let Some(load) = loads.get_mut(key.slot, &key.bytes) {
+                    load.pins -= 1;
+                    if load.pins == 0 && !matches!(load.state, LoadState::Reading { .. }) {
+                        loads.remove(key.slot, &key.bytes);
+                    }
                 }
             }
+            // They could not be evicted while they were pinned, whatever the bound.
+            self.engine.keep_within_bound(&mut shard);
         }
     }
 }
@@ -202,42 +208,6 @@ impl Engine {
     ) {
         let access = self.inner().write.access_now();
         shard.table.upsert(key, meta, value, CLEAN_GENERATION, access);
-    }
-
-    /// Evicts entries of the shard that files or sorted memtables hold, while it is above its share
-    /// of the memory bound.
-    pub(in crate::store) fn keep_within_bound(&self, shard: &mut ShardState) {
-        let inner = self.inner();
-        self.note_table_bytes(shard);
-        if inner.memory.evicts_keys.load(Ordering::Relaxed) {
-            self.give_pages_back(shard);
-            return;
-        }
-        let bound = inner.memory.shard_bound_bytes.load(Ordering::Relaxed);
-        let held = shard.table_bytes();
-        if held <= bound {
-            return;
-        }
-        let may_go = |loads: &Loads, entry: &EntryRef<'_>| {
-            !inner.flusher.is_pinned(entry.generation())
-                && (loads.is_empty() || loads.get(entry.slot(), entry.key()).is_none())
-        };
-        // Each gives its share of what is too much.
-        let page_loads = &shard.page_loads;
-        let excess = (held - bound, held);
-        let of_pages = shard.pages.evict(excess, &mut |entry| may_go(page_loads, entry));
-        let rest = (held - bound).saturating_sub(of_pages.bytes);
-        let loads = &shard.loads;
-        let mut evicted = shard.table.evict(rest, &mut |entry| may_go(loads, entry));
-        evicted.entries += of_pages.entries;
-        evicted.bytes += of_pages.bytes;
-        if evicted.entries > 0 {
-            inner.cold.evicted.fetch_add(evicted.entries as u64, Ordering::Relaxed);
-            shard.complete = false;
-        } else if evicted.bytes == 0 {
-            inner.memory.holds_large.store(true, Ordering::Relaxed);
-            inner.upkeep.background.freeze_early();
-        }
     }
 
     /// Starts loading cold keys on the cold-read threads; one load a key, however many wait.
@@ -451,6 +421,7 @@ impl Engine {
                 Some(_) => self.fill_page(shard, key.as_key(), meta, &value),
                 None => self.fill(shard, key.as_key(), meta, &value),
             }
+            self.note_table_bytes(shard);
         }
         drop(guard);
         tell_too_large(sated);

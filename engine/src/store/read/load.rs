@@ -6,12 +6,12 @@
 //! has run.
 
 use crate::error::EngineError;
-use crate::key::{Key, Slot};
+use crate::key::{self, Key, Slot};
 use crate::store::OwnedKey;
 use crate::store::namespace::{self, HEAD_BYTES};
 use crate::store::page_key::{self, PageKey, PageName};
+use hashbrown::HashTable;
 use parking_lot::Mutex;
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -152,10 +152,14 @@ impl Load {
     }
 }
 
+/// Room for so many loads is kept when there are none.
+const KEPT_LOADS: usize = 64;
+
 /// The loads of one shard; almost always empty.
 #[derive(Default)]
 pub(in crate::store) struct Loads {
-    map: HashMap<(Slot, Box<[u8]>), Load>,
+    /// By [`key::hash`] of the key: eviction asks for each entry that it looks at.
+    map: HashTable<(Slot, Box<[u8]>, Load)>,
 }
 
 impl Loads {
@@ -173,27 +177,38 @@ impl Loads {
         if self.map.is_empty() {
             return None;
         }
-        self.map.get(&(slot, Box::from(key)))
+        let is_it = |(of, name, _): &(Slot, Box<[u8]>, Load)| *of == slot && **name == *key;
+        self.map.find(key::hash(key), is_it).map(|(_, _, load)| load)
     }
 
     pub(in crate::store) fn get_mut(&mut self, slot: Slot, key: &[u8]) -> Option<&mut Load> {
         if self.map.is_empty() {
             return None;
         }
-        self.map.get_mut(&(slot, Box::from(key)))
+        let is_it = |(of, name, _): &(Slot, Box<[u8]>, Load)| *of == slot && **name == *key;
+        self.map.find_mut(key::hash(key), is_it).map(|(_, _, load)| load)
     }
 
+    /// Notes a load of a key that has none.
     pub(in crate::store) fn insert(&mut self, key: &OwnedKey, load: Load) {
-        self.map.insert((key.slot, key.bytes.clone().into_boxed_slice()), load);
+        debug_assert!(self.get(key.slot, &key.bytes).is_none(), "one load a key");
+        let new = (key.slot, key.bytes.clone().into_boxed_slice(), load);
+        self.map.insert_unique(key::hash(&key.bytes), new, |(_, name, _)| key::hash(name));
     }
 
     pub(in crate::store) fn remove(&mut self, slot: Slot, key: &[u8]) {
-        self.map.remove(&(slot, Box::from(key)));
+        let is_it = |(of, name, _): &(Slot, Box<[u8]>, Load)| *of == slot && **name == *key;
+        if let Ok(found) = self.map.find_entry(key::hash(key), is_it) {
+            found.remove();
+        }
+        if self.map.is_empty() && self.map.capacity() > KEPT_LOADS {
+            self.map = HashTable::new();
+        }
     }
 
     /// True when a key of such a slot is still loading or pinned.
     pub(in crate::store) fn holds_any(&self, is_meant: impl Fn(Slot) -> bool) -> bool {
-        self.map.keys().any(|(slot, _)| is_meant(*slot))
+        self.map.iter().any(|(slot, ..)| is_meant(*slot))
     }
 
     /// A write to `key` happened: a read under way must not bring back what was before it. Answers the state that a load
@@ -210,7 +225,7 @@ impl Loads {
 
     /// As [`Loads::overtake`], for all keys for which `is_meant` is true; their states are not given back.
     pub(in crate::store) fn overtake_where(&mut self, is_meant: impl Fn(&[u8]) -> bool) {
-        for ((_, key), load) in &mut self.map {
+        for (_, key, load) in &mut self.map {
             if is_meant(key) {
                 load.state = LoadState::Overtaken;
             }

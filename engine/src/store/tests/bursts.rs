@@ -4,7 +4,6 @@ use super::crash::small_options;
 use super::harness::*;
 use crate::store::*;
 use sexton_persistence::device::sim::{CrashOptions, SimFaults, SimStorage};
-use std::sync::atomic::Ordering;
 
 fn start(storage: &SimStorage) -> Engine {
     let options = small_options(storage, SyncPolicy::Always, false);
@@ -43,7 +42,7 @@ fn all_frozen_memtables_are_read_and_the_oldest_is_flushed_first() {
     }
     assert_eq!(engine.stats().memtables_frozen, 4, "an empty one is not frozen");
     // Nothing stays in the DRAM table: the frozen ones answer.
-    engine.inner().memory.shard_bound_bytes.store(0, Ordering::Relaxed);
+    engine.inner().memory.table_bound.set(0);
     for _ in 0..2 {
         check(&engine, &model);
         for name in ["all", "own:0", "own:3"] {

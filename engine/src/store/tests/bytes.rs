@@ -5,7 +5,6 @@ use crate::store::*;
 use sexton_persistence::device::DiskStorage;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 #[test]
 fn puts_deletes_and_batches_survive_a_restart() {
@@ -29,7 +28,7 @@ fn survive_a_restart(deletes: DeleteMode, memtable: MemtableKind) {
         let engine = open();
         for step in 0..1500_u64 {
             // Most keys leave memory with each flush.
-            engine.inner().memory.shard_bound_bytes.store(1 << 10, Ordering::Relaxed);
+            engine.inner().memory.table_bound.set(1 << 10);
             let db = (random(&mut state) % 2) as usize;
             let key = format!("key\r\n{:03}", random(&mut state) % 300).into_bytes();
             let value = vec![step as u8; (random(&mut state) % 90) as usize];

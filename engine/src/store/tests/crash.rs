@@ -20,7 +20,6 @@ use sexton_persistence::pmem::PmemOptions;
 use sexton_persistence::pmem::sim::{SimMode, SimPmem};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 const HISTORIES: u64 = 2000;
 const THREADED_HISTORIES: u64 = 60;
@@ -354,7 +353,7 @@ impl History {
                 85..89 => self.write_log(engine, true),
                 89..92 => {
                     let bound = if self.random.percent(70) { 0 } else { usize::MAX };
-                    engine.inner().memory.shard_bound_bytes.store(bound, Ordering::Relaxed);
+                    engine.inner().memory.table_bound.set(bound);
                 }
                 92..95 => self.expire(engine),
                 95 => check(engine, &self.model),

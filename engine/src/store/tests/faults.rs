@@ -10,7 +10,6 @@ use sexton_persistence::device::Storage;
 use sexton_persistence::device::sim::{CrashOptions, SimFaults, SimStorage};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -247,7 +246,7 @@ fn a_poisoned_store_refuses_writes_and_goes_on_reading() {
     put(&engine, &mut model, "cold", b"1");
     engine.flush_now().expect("flush");
     put(&engine, &mut model, "warm", b"2");
-    engine.inner().memory.shard_bound_bytes.store(0, Ordering::Relaxed);
+    engine.inner().memory.table_bound.set(0);
     engine.inner().upkeep.poison("a test says so");
     let refusal = engine.write_refusal().expect("writes are refused");
     assert!(refusal.contains("poisoned"), "{refusal}");

@@ -3,7 +3,6 @@
 use super::harness::*;
 use crate::key::Meta;
 use crate::store::*;
-use std::sync::atomic::Ordering;
 
 fn random_history(name: &str, policy: SyncPolicy, deletes: DeleteMode, bounded: bool, seed: u64) {
     let dir = TempDir::new(name);
@@ -12,7 +11,7 @@ fn random_history(name: &str, policy: SyncPolicy, deletes: DeleteMode, bounded: 
     let mut state = seed;
     for step in 0..6000 {
         if bounded {
-            engine.inner().memory.shard_bound_bytes.store(1 << 10, Ordering::Relaxed);
+            engine.inner().memory.table_bound.set(1 << 10);
         }
         let op = random_op(&mut state, 400);
         take_step(&engine, &mut model, &mut state, step, &op);

@@ -5,7 +5,6 @@ use super::harness::*;
 use crate::key::Meta;
 use crate::store::*;
 use sexton_persistence::device::sim::SimStorage;
-use std::sync::atomic::Ordering;
 
 fn put(name: &str, value: Vec<u8>) -> Op {
     Op::Put(0, name.into(), Meta::default(), value)
@@ -28,7 +27,7 @@ fn the_memtable_has_what_was_put_last() {
     assert_eq!(next.last_seq, commit.last_seq + 1, "each operation has a sequence");
 
     freeze(&engine);
-    engine.inner().memory.shard_bound_bytes.store(0, Ordering::Relaxed);
+    engine.inner().memory.table_bound.set(0);
     let wanted = [
         (b"grows".as_slice(), (0..30).collect()),
         (b"shrinks", vec![29; 71]),

@@ -10,7 +10,6 @@ use crate::store::*;
 use sexton_persistence::device::DiskStorage;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 
 /// Flags of a root whose content is in pages.
@@ -536,10 +535,10 @@ fn a_hundred_thousand_elements_come_one_by_one_and_go_at_once() {
     let pages_in_memory = |engine: &Engine| -> usize {
         engine.inner().shards.iter().map(|shard| shard.latch().pages.sum(Table::len)).sum()
     };
-    let held = engine.inner().memory.table_bytes.load(Ordering::Relaxed);
+    let held = engine.inner().memory.table_bound.held_bytes();
     assert!(pages_in_memory(&engine) > 1000);
     engine.sweep_dead_pages();
-    let left = engine.inner().memory.table_bytes.load(Ordering::Relaxed);
+    let left = engine.inner().memory.table_bound.held_bytes();
     assert_eq!(pages_in_memory(&engine), 0);
     assert!(left * 2 < held, "{left} of {held} bytes in memory");
     run(&engine, &[Op::Add(LARGE, 7)]);

@@ -7,7 +7,6 @@ use crate::key::Seq;
 use crate::store::namespace::FIRST_SEQ;
 use crate::store::*;
 use sexton_persistence::device::sim::{CrashOptions, SimFaults, SimRandom, SimStorage};
-use std::sync::atomic::Ordering;
 
 const KEYS: u8 = 6;
 
@@ -122,7 +121,7 @@ impl History {
                 }
                 90..93 => {
                     let bound = if self.random.percent(70) { 0 } else { usize::MAX };
-                    engine.inner().memory.shard_bound_bytes.store(bound, Ordering::Relaxed);
+                    engine.inner().memory.table_bound.set(bound);
                 }
                 93..95 => {
                     let snapshot = engine.snapshot(SnapshotOptions::default());

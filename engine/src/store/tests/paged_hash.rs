@@ -8,7 +8,6 @@ use crate::table::key_hash;
 use sexton_persistence::device::DiskStorage;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 
 const NAME: &[u8] = b"hash";
@@ -268,7 +267,7 @@ fn a_hash_over_the_pages_of_a_store_equals_a_map_through_eviction_and_restart() 
         assert!(fields(&engine) == model, "round {round}");
         for step in 0..4000 {
             let bound = if step % 1000 < 500 { 2 << 10 } else { usize::MAX };
-            engine.inner().memory.shard_bound_bytes.store(bound, Ordering::Relaxed);
+            engine.inner().memory.table_bound.set(bound);
             let field = format!("field:{:04}", harness::random(&mut state) % 1500).into_bytes();
             // Fewer and fewer in the last round.
             let removes = if round == 2 { 70 } else { 25 };

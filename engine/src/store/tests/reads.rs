@@ -5,7 +5,6 @@ use super::harness::*;
 use crate::key::Meta;
 use crate::store::*;
 use sexton_persistence::device::sim::SimStorage;
-use std::sync::atomic::Ordering;
 
 const KEYS: u64 = 20;
 
@@ -31,7 +30,7 @@ fn reads_are_counted_where_they_are_answered() {
     assert_eq!((stats.dram_hits, stats.dram_misses), (KEYS, 0));
 
     engine.freeze(&mut engine.inner().flusher.freeze_permit.lock());
-    engine.inner().memory.shard_bound_bytes.store(0, Ordering::Relaxed);
+    engine.inner().memory.table_bound.set(0);
     let before = engine.stats();
     engine.keep_shards_within_bound();
     // Each read brings its key into the table, and makes room when it ends.

@@ -5,7 +5,6 @@ use super::paged::{Cold, Descriptor, Model, Op, bring, compare, descriptor, open
 use crate::dram::Table;
 use crate::store::shard::shard_of;
 use crate::store::*;
-use std::sync::atomic::Ordering;
 
 const KEYS: u8 = 40;
 
@@ -44,10 +43,10 @@ impl Bench {
     fn evict(&self, name: u8) {
         self.engine.flush_now().expect("flush");
         let inner = self.engine.inner();
-        inner.memory.shard_bound_bytes.store(0, Ordering::Relaxed);
+        inner.memory.table_bound.set(0);
         let shard = &inner.shards[shard_of(self.engine.hash(&[name]))];
         self.engine.keep_within_bound(&mut shard.latch());
-        inner.memory.shard_bound_bytes.store(usize::MAX, Ordering::Relaxed);
+        inner.memory.table_bound.set(usize::MAX);
         assert_eq!(self.pages(name), 0);
     }
 

@@ -11,7 +11,6 @@ use sexton_persistence::device::sim::{CrashOptions, SimFaults, SimRandom, SimSto
 use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 const HISTORIES: u64 = 80;
 const STEPS: u64 = 700;
@@ -60,7 +59,7 @@ impl History {
                 }
                 73 => {
                     let bound = if self.random.percent(60) { 0 } else { usize::MAX };
-                    engine.inner().memory.shard_bound_bytes.store(bound, Ordering::Relaxed);
+                    engine.inner().memory.table_bound.set(bound);
                 }
                 74..78 => self.open_snapshot(engine),
                 78..84 => self.open_iter(engine),

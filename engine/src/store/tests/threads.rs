@@ -66,7 +66,7 @@ fn every_thread_reads_what_it_wrote() {
         ..small_options(&storage, SyncPolicy::No, true)
     };
     let (engine, _) = Engine::open(options.clone(), &mut replay).expect("an empty store");
-    engine.inner().memory.shard_bound_bytes.store(0, Ordering::Relaxed);
+    engine.inner().memory.table_bound.set(0);
     engine.set_memory_bound(1);
     let stop = AtomicBool::new(false);
     let mut model = Model::new(3);

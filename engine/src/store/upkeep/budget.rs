@@ -1,6 +1,7 @@
 //! The figures behind the bound of memory: what is allowed, what is held, and where pages come from.
 
 use super::shares::{MemoryBound, Shares};
+use super::table_bound::TableBound;
 use crate::dram::PagePool;
 use crate::memtable::ChunkPool;
 use crate::store::options::EngineOptions;
@@ -15,11 +16,9 @@ const BASE_BYTES: u64 = 16 << 20;
 pub(in crate::store) struct MemoryBudget {
     /// The bound of the whole process, and the sizes that follow from it.
     pub(in crate::store) shares: Shares,
-    /// Bytes one shard of the DRAM table may hold; `usize::MAX` without `maxmemory`.
-    pub(in crate::store) shard_bound_bytes: AtomicUsize,
-    /// Bytes of the DRAM tables of all shards, as of their last transactions.
-    pub(in crate::store) table_bytes: AtomicUsize,
-    /// What of it the system gave, and not the allocator.
+    /// The DRAM tables of all shards.
+    pub(in crate::store) table_bound: TableBound,
+    /// What of their bytes the system gave, and not the allocator.
     pub(in crate::store) table_mapped_bytes: AtomicUsize,
     /// Bytes of the data in them; up to date while memory is bounded.
     pub(in crate::store) data_bytes: AtomicUsize,
@@ -35,7 +34,8 @@ pub(in crate::store) struct MemoryBudget {
     pub(in crate::store) evicts_keys: AtomicBool,
     /// Memory of the process that no part of the store accounts for.
     pub(in crate::store) other_bytes: AtomicU64,
-    /// Since the last measurement a shard held more than its share and could give nothing up: values are large.
+    /// Since the last measurement a shard grew by more than an equal share at once, or nothing could be given up that was
+    /// too much: values are large.
     pub(in crate::store) holds_large: AtomicBool,
     /// The process was larger than the memory bound when it was last measured.
     pub(in crate::store) above_bound: AtomicBool,
@@ -57,8 +57,7 @@ impl MemoryBudget {
                 memtable_max_bytes: options.memtable_bytes,
                 max_write_buffer_number: options.max_write_buffer_number,
             }),
-            shard_bound_bytes: AtomicUsize::new(usize::MAX),
-            table_bytes: AtomicUsize::new(0),
+            table_bound: TableBound::default(),
             table_mapped_bytes: AtomicUsize::new(0),
             data_bytes: AtomicUsize::new(0),
             room_bytes: AtomicUsize::new(usize::MAX),

@@ -131,7 +131,8 @@ impl Engine {
                 *noted = now;
             }
         };
-        note(&mut shard.noted_bytes, bytes, &inner.memory.table_bytes);
+        inner.memory.table_bound.note(shard.number, shard.noted_bytes, bytes);
+        shard.noted_bytes = bytes;
         let mapped = shard.mapped_bytes();
         note(&mut shard.noted_mapped_bytes, mapped, &inner.memory.table_mapped_bytes);
         if inner.memory.shares.bound_bytes() != 0 {
@@ -141,12 +142,10 @@ impl Engine {
     }
 
     /// Keys are evicted one by one, wherever they are: what they leave free is brought together, so
-    /// that pages go back. The latch of `shard` is held.
-    pub(in crate::store) fn give_pages_back(&self, shard: &mut ShardState) {
-        let bound = self.inner().memory.shard_bound_bytes.load(Ordering::Relaxed);
-        let held = shard.table.bytes();
-        if held > bound && shard.table.free_bytes() > held / FREE_SHARE {
-            shard.table.evict(held - bound, &mut |_| false);
+    /// that pages go back, while the tables hold `excess` bytes too much. The latch of `shard` is held.
+    pub(in crate::store) fn give_pages_back(&self, shard: &mut ShardState, excess: usize) {
+        if excess > 0 && shard.table.free_bytes() > shard.table.bytes() / FREE_SHARE {
+            shard.table.evict(excess, &mut |_| false);
         }
     }
 }

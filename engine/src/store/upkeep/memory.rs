@@ -5,7 +5,6 @@ use crate::memtable::Pooled;
 use crate::shared_value::SHARED_MIN_BYTES;
 use crate::store::engine::{Engine, Inner};
 use crate::store::read::superversion::SuperVersion;
-use crate::store::shard::SHARDS;
 use std::sync::atomic::Ordering;
 
 /// The DRAM table keeps at least this much, however small the bound: below it nothing works well.
@@ -107,13 +106,13 @@ impl Engine {
         let table = inner.options.dram_table_bytes;
         if table != 0 {
             inner.memory.room_bytes.store(table, Ordering::Relaxed);
-            inner.memory.shard_bound_bytes.store(table.div_ceil(SHARDS), Ordering::Relaxed);
+            inner.memory.table_bound.set(table);
             return;
         }
         let bound = inner.memory.shares.bound_bytes();
         if bound == 0 {
             inner.memory.room_bytes.store(usize::MAX, Ordering::Relaxed);
-            inner.memory.shard_bound_bytes.store(usize::MAX, Ordering::Relaxed);
+            inner.memory.table_bound.set(usize::MAX);
             return;
         }
         // With a log, what they have taken before: the arenas are kept for reuse.
@@ -131,13 +130,13 @@ impl Engine {
             TABLE_MIN_BYTES.min(bound).max(if bound < SMALL_BOUND_BYTES { room } else { 0 });
         // What the table holds beside the data: room in its pages, mostly.
         let data = inner.memory.data_bytes.load(Ordering::Relaxed) as u64;
-        let slack = (inner.memory.table_bytes.load(Ordering::Relaxed) as u64).saturating_sub(data);
+        let slack = (inner.memory.table_bound.held_bytes() as u64).saturating_sub(data);
         let clients = inner.memory.client_bytes.load(Ordering::Relaxed) as u64;
         let left = bound.saturating_sub(beside);
         let table = left.min(room.saturating_sub(clients) + slack).max(least);
         let room = room.min(table.saturating_sub(slack).max(least) + clients);
         inner.memory.room_bytes.store(room as usize, Ordering::Relaxed);
-        inner.memory.shard_bound_bytes.store((table as usize).div_ceil(SHARDS), Ordering::Relaxed);
+        inner.memory.table_bound.set(table as usize);
     }
 
     /// Tells how much memory the process has asked for (what the allocator gave out, and
@@ -158,7 +157,7 @@ impl Engine {
         let resident_bytes = resident_bytes.saturating_sub(self.mapped_bytes());
         let held_bytes = used_bytes.max(resident_bytes - resident_bytes / RESIDENT_MARGIN);
         // The log's buffer is no part here: what it takes comes back every moment.
-        let known = inner.memory.table_bytes.load(Ordering::Relaxed) as u64
+        let known = inner.memory.table_bound.held_bytes() as u64
             + self.memtables_held_bytes()
             + self.tree_memory_bytes()
             + self.graves_bytes();
@@ -175,16 +174,15 @@ impl Engine {
         self.adjust_memory_bound();
     }
 
-    /// Lets each shard that is free for it give up what is above its share.
+    /// Lets each shard that is free for it give up its part of what is too much.
     pub(in crate::store) fn keep_shards_within_bound(&self) {
         let inner = self.inner();
-        let bound = inner.memory.shard_bound_bytes.load(Ordering::Relaxed);
-        if inner.memory.table_bytes.load(Ordering::Relaxed) <= bound.saturating_mul(SHARDS) {
+        if inner.memory.table_bound.excess_bytes() == 0 {
             return;
         }
         for shard in &inner.shards {
             if let Some(mut state) = shard.latch.try_take() {
-                self.keep_within_bound(&mut state);
+                self.give_up_part(&mut state);
             }
         }
     }
@@ -194,8 +192,7 @@ impl Engine {
     pub fn memory_parts(&self) -> MemoryParts {
         let inner = self.inner();
         MemoryParts {
-            table: (inner.memory.table_bytes.load(Ordering::Relaxed)
-                + inner.memory.pages.idle_bytes()) as u64,
+            table: (inner.memory.table_bound.held_bytes() + inner.memory.pages.idle_bytes()) as u64,
             memtables: self.memtables_held_bytes(),
             graves: self.graves_bytes(),
             tree: inner.versions.current().memory_bytes(),
@@ -251,7 +248,7 @@ impl Engine {
         self.update_shares();
         self.adjust_memory_bound();
         for shard in &inner.shards {
-            self.keep_within_bound(&mut shard.latch());
+            self.give_up_part(&mut shard.latch());
         }
     }
 
@@ -366,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_above_its_shards_share_says_that_values_are_large() {
+    fn a_value_above_an_equal_share_says_that_values_are_large() {
         let engine = Engine::in_memory(1).unwrap();
         engine.set_memory_bound(64 << 20);
         let put = |key: &[u8], bytes: usize| {

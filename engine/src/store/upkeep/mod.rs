@@ -16,6 +16,7 @@ pub(in crate::store) mod schedule;
 pub(in crate::store) mod shares;
 pub(in crate::store) mod signals;
 pub(in crate::store) mod stats;
+pub(in crate::store) mod table_bound;
 
 use crate::store::options::EngineOptions;
 use crate::store::upkeep::cold_due::ColdDue;

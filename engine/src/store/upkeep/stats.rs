@@ -234,9 +234,9 @@ impl Engine {
         }
         let from_levels: u64 = stats.misses_from_level.iter().sum();
         stats.dram_misses = stats.misses_from_memtable + from_levels + stats.misses_not_found;
-        let bound = inner.memory.shard_bound_bytes.load(Ordering::Relaxed);
+        let bound = inner.memory.table_bound.bytes();
         if bound != usize::MAX {
-            stats.dram_bound_bytes = (bound * inner.shards.len()) as u64;
+            stats.dram_bound_bytes = bound as u64;
         }
         let superversion = inner.views.superversion.load();
         stats.memtable_bytes = superversion.active.used_bytes();

@@ -11,7 +11,7 @@ pub(super) fn sadd(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let members = ctx.args.from(2);
     if let Some(paged) = ctx.paged::<Sets>(Purpose::Write, key)? {
         let done = ctx.change_pages(key, &paged, Event::set("sadd"), |pages, set: &mut Keyed| {
-            set.needs(pages, members.clone())?;
+            set.needs_to_change(pages, members.clone())?;
             let mut added = 0;
             for member in members.clone() {
                 if set.get(pages, member)?.is_none() {

@@ -124,15 +124,19 @@ impl Keyed {
     /// The same for keys that are to be changed: what says when they are due is in memory, too.
     ///
     /// # Errors
-    /// The pages that are not.
+    /// The pages that are not, and those that these changes split, if splits are overdue.
     pub fn needs_to_change<'k, P: Pages>(
         &self,
         pages: &P,
         keys: impl Iterator<Item = &'k [u8]>,
     ) -> Result<(), Stop> {
-        let ids = keys.map(|key| self.page_of(key));
-        let ids = ids.flat_map(|page| std::iter::once(page).chain(self.hash.blocks_over(page)));
-        missing_of(pages, ids)
+        let mut changes = 0;
+        let with_blocks = |page| std::iter::once(page).chain(self.hash.blocks_over(page));
+        let ids = keys.map(|key| self.page_of(key)).inspect(|_| changes += 1);
+        let needed = missing_of(pages, ids.flat_map(with_blocks));
+        needed.map_err(|stop| {
+            stop.along_with(pages, self.hash.overdue_splits(changes).flat_map(with_blocks))
+        })
     }
 
     /// All pages are in memory, and those of long values.

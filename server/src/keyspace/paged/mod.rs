@@ -125,6 +125,16 @@ pub enum Stop {
     Failed(PageError),
 }
 
+impl Stop {
+    /// Where pages are missing, those of `also` that are not in memory either come along with them.
+    fn along_with<P: Pages>(mut self, pages: &P, also: impl Iterator<Item = PageId>) -> Self {
+        if let Self::Missing(missing) = &mut self {
+            missing.extend(also.filter(|page| !pages.is_in_memory(*page)));
+        }
+        self
+    }
+}
+
 impl From<PageError> for Stop {
     fn from(error: PageError) -> Self {
         match error {

@@ -105,7 +105,7 @@ impl Ranked {
     }
 
     /// All pages that a change of these members misses, where it has missed one; of those with a score, those where they stand
-    /// with that, too.
+    /// with that, too; and those that these changes split, if splits are overdue.
     pub fn missing_of_change<'m, P: Pages>(
         &self,
         pages: &P,
@@ -115,11 +115,16 @@ impl Ranked {
         if !matches!(missed, PageError::Missing(_)) {
             return missed.into();
         }
-        let needed = Self::needs_all(members.flat_map(|(member, score)| {
+        let mut changes = 0;
+        let looks = members.flat_map(|(member, score)| {
+            changes += 1;
             let place = score.map(|score| self.set.count_before(pages, Cut::Behind(score, member)));
             let own = self.set.rank(pages, member, self.hash(member)).map(|_| 0);
             std::iter::once(own).chain(place)
-        }));
+        });
+        let needed = Self::needs_all(looks);
+        let needed =
+            needed.map_err(|stop| stop.along_with(pages, self.set.overdue_splits(changes)));
         needed.err().unwrap_or_else(|| missed.into())
     }
 

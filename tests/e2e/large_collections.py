@@ -1,0 +1,270 @@
+"""python3 -m large_collections [--elements 10000000] [--maxmemory-mb 256]
+
+A list, a set, a hash and a sorted set that are each larger than `maxmemory` allows to be resident: commands for single
+elements answer right without loading the rest, whole collections are read as a stream, all is there after kill -9. Then each
+collection goes in a way of its own (DEL, expiry, RENAME over it, FLUSHDB), and its bytes leave the disk. Meanwhile the
+resident memory is sampled, and another process asks GET of a small key a thousand times a second.
+"""
+
+import argparse
+import multiprocessing
+import random
+import time
+
+from harness.load import RssSampler, Timer, pipelined
+from harness.resp import encode
+from harness.server import Server
+from harness.steps import Steps
+
+#: Elements a command of the load.
+A_COMMAND = 200
+#: Elements a reply of a walk: a stream of some MB.
+A_WALK = 100_000
+KINDS = ("list", "set", "hash", "zset")
+
+
+def member(number):
+    return b"member:%010d" % number
+
+
+def value(number):
+    return b"value:%010d:%06d" % (number, number * 7919 % 999_983)
+
+
+def words_of(kind, number):
+    """The words that add an element to a collection of this kind."""
+    return {
+        "list": (value(number),),
+        "set": (member(number),),
+        "hash": (member(number), value(number)),
+        "zset": (b"%d" % (2 * number), member(number)),
+    }[kind]
+
+
+COMMANDS = {"list": b"RPUSH", "set": b"SADD", "hash": b"HSET", "zset": b"ZADD"}
+
+
+def loads(kind, count):
+    for start in range(0, count, A_COMMAND):
+        words = [COMMANDS[kind], kind.encode()]
+        for number in range(start, min(start + A_COMMAND, count)):
+            words += words_of(kind, number)
+        yield words
+
+
+def single(kind, number, count):
+    """Requests for one element each, with their replies."""
+    name = kind.encode()
+    if kind == "list":
+        return [
+            ([b"LINDEX", name, b"%d" % number], value(number)),
+            ([b"LINDEX", name, b"%d" % (number - count)], value(number)),
+            ([b"LSET", name, b"%d" % number, value(number)], b"OK"),
+            ([b"LRANGE", name, b"%d" % number, b"%d" % (number + 2)], [value(n) for n in range(number, min(number + 3, count))]),
+        ]
+    if kind == "set":
+        return [
+            ([b"SISMEMBER", name, member(number)], 1),
+            ([b"SISMEMBER", name, b"absent:%d" % number], 0),
+            ([b"SADD", name, member(number)], 0),
+            ([b"SREM", name, member(number)], 1),
+            ([b"SADD", name, member(number)], 1),
+        ]
+    if kind == "hash":
+        return [
+            ([b"HGET", name, member(number)], value(number)),
+            ([b"HEXISTS", name, b"absent:%d" % number], 0),
+            ([b"HSET", name, member(number), value(number)], 0),
+            ([b"HDEL", name, member(number)], 1),
+            ([b"HSET", name, member(number), value(number)], 1),
+        ]
+    return [
+        ([b"ZSCORE", name, member(number)], b"%d" % (2 * number)),
+        ([b"ZRANK", name, member(number)], number),
+        ([b"ZREVRANK", name, member(number)], count - 1 - number),
+        ([b"ZRANGE", name, b"%d" % number, b"%d" % number], [member(number)]),
+        ([b"ZRANGEBYSCORE", name, b"%d" % (2 * number - 1), b"%d" % (2 * number + 1)], [member(number)]),
+        ([b"ZCOUNT", name, b"-inf", b"%d" % (2 * number)], number + 1),
+        ([b"ZINCRBY", name, b"0", member(number)], b"%d" % (2 * number)),
+    ]
+
+
+#: The command that counts the elements.
+LENGTH = {"list": "LLEN", "set": "SCARD", "hash": "HLEN", "zset": "ZCARD"}
+
+
+def same(got, expected):
+    return got == expected
+
+
+class Visitor:
+    """Another process that asks for a small key a thousand times a second and keeps how long each answer took."""
+
+    def __init__(self, server):
+        self.ours, theirs = multiprocessing.Pipe()
+        self.process = multiprocessing.Process(target=self.ask, args=(server, theirs), daemon=True)
+        self.process.start()
+        self.ours.recv()
+
+    @staticmethod
+    def ask(server, pipe):
+        connection = server.connect(timeout_s=120)
+        request = encode([b"GET", b"visited"])
+        took_s = []
+        pipe.send("ready")
+        due = time.perf_counter()
+        while not pipe.poll():
+            due = max(due + 0.001, time.perf_counter())
+            time.sleep(max(0.0, due - time.perf_counter()))
+            begun = time.perf_counter()
+            connection.send_raw(request)
+            connection.read_node()
+            took_s.append(time.perf_counter() - begun)
+        connection.close()
+        pipe.send(took_s)
+
+    def leave(self):
+        """Milliseconds: half of the answers, 99 %, 99.9 %, the longest."""
+        self.ours.send("stop")
+        took_s = sorted(self.ours.recv())
+        self.process.join()
+        at = (0.5, 0.99, 0.999)
+        return [1000 * took_s[int(len(took_s) * part)] for part in at] + [1000 * took_s[-1]]
+
+
+class Visited:
+    """`with Visited(server, "load")`: what others see meanwhile."""
+
+    def __init__(self, server, what, steps=None, p999_ms=None, longest_ms=None):
+        self.server, self.what, self.steps, self.p999_ms, self.longest_ms = server, what, steps, p999_ms, longest_ms
+
+    def __enter__(self):
+        self.visitor = Visitor(self.server)
+
+    def __exit__(self, kind, *_):
+        p50, p99, p999, longest = self.visitor.leave()
+        seen = f"GETs of others: p50 {p50:.2f}, p99 {p99:.2f}, p99.9 {p999:.2f}, longest {longest:.1f} ms"
+        print(f"      {self.what}: {seen}", flush=True)
+
+
+def load(steps, server, connection, kind, count):
+    refused = []
+    with Visited(server, f"load of the {kind}"), Timer(f"load of the {kind}", count):
+        for _, reply in pipelined(connection, loads(kind, count), depth=64):
+            if reply.is_error():
+                refused.append(reply.raw[:100])
+    steps.check(f"load of the {kind}", not refused, f"{len(refused)} refused, first {refused[:1]}" if refused else "")
+
+
+def elements(steps, server, connection, kind, count, rng, asked):
+    """Commands for single elements, at random places, one at a time: each has to wait for its pages."""
+    wrong, took_s = [], {}
+    with Visited(server, f"elements of the {kind}"):
+        for _ in range(asked):
+            for words, expected in single(kind, rng.randrange(count), count):
+                begun = time.perf_counter()
+                got = connection.cmd(*words)
+                took_s.setdefault(words[0].decode(), []).append(time.perf_counter() - begun)
+                if kind == "set" or words[0] not in (b"HDEL", b"SREM"):
+                    pass
+                if got != expected:
+                    wrong.append((words, got if not isinstance(got, bytes) else got[:60], expected))
+    for command, times_s in took_s.items():
+        times_s.sort()
+        print(f"      {command:13} {len(times_s) / sum(times_s):8,.0f}/s, p50 {1000 * times_s[len(times_s) // 2]:.2f}, "
+              f"p99.9 {1000 * times_s[int(len(times_s) * 0.999)]:.2f} ms", flush=True)
+    steps.check(f"single elements of the {kind}", not wrong, f"{len(wrong)} wrong, first {wrong[:2]}" if wrong else "")
+    steps.equal(f"length of the {kind}", connection.cmd(LENGTH[kind], kind), count)
+
+
+def walk(steps, server, connection, kind, count):
+    """All elements, by ranges or by its SCAN command."""
+    seen, wrong = 0, 0
+    with Visited(server, f"walk through the {kind}"), Timer(f"walk through the {kind}", count):
+        if kind in ("list", "zset"):
+            for start in range(0, count, A_WALK):
+                command = "LRANGE" if kind == "list" else "ZRANGE"
+                got = connection.cmd(command, kind, start, start + A_WALK - 1)
+                of = value if kind == "list" else member
+                wrong += sum(one != of(start + at) for at, one in enumerate(got))
+                seen += len(got)
+        else:
+            command, cursor, sum_of = ("SSCAN", b"0", 0) if kind == "set" else ("HSCAN", b"0", 0)
+            while True:
+                cursor, got = connection.cmd(command, kind, cursor, "COUNT", 2000)
+                step = 1 if kind == "set" else 2
+                for at in range(0, len(got), step):
+                    number = int(got[at][7:])
+                    sum_of += number
+                    wrong += kind == "hash" and got[at + 1] != value(number)
+                seen += len(got) // step
+                if cursor == b"0":
+                    break
+            wrong += sum_of != count * (count - 1) // 2
+    steps.check(f"every element of the {kind}", seen == count and not wrong, f"{seen} of {count} seen, {wrong} wrong")
+
+
+def disk_bytes(server):
+    """Bytes of tables, without the log."""
+    kept = [path for path in server.directory.rglob("*") if path.is_file() and "appendonly" not in str(path)]
+    return sum(path.stat().st_size for path in kept if path != server.log_path)
+
+
+def goes(steps, server, connection, way, requests, before):
+    """`requests` take a collection away: how long the last reply took, what others saw, when its bytes have left the disk."""
+    with Visited(server, way):
+        begun = time.perf_counter()
+        replies = [connection.cmd(*words) for words in requests]
+        took_ms = 1000 * (time.perf_counter() - begun)
+        deadline = time.monotonic() + 120
+        while disk_bytes(server) > before and time.monotonic() < deadline:
+            time.sleep(0.1)
+        back_s = time.monotonic() - (deadline - 120)
+    print(f"      {way}: replies {replies} after {took_ms:.2f} ms, {disk_bytes(server):,} bytes on disk after {back_s:.1f} s")
+    steps.check(f"{way}: its bytes leave the disk", disk_bytes(server) <= before, f"{disk_bytes(server):,} of {before:,}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--server", default="sexton")
+    parser.add_argument("--elements", type=int, default=10_000_000)
+    parser.add_argument("--maxmemory-mb", type=int, default=256)
+    parser.add_argument("--asked", type=int, default=2000, help="elements that are asked for one at a time")
+    parser.add_argument("--kinds", default=",".join(KINDS))
+    parser.add_argument("--seed", type=int, default=7)
+    args = parser.parse_args()
+    kinds, count = args.kinds.split(","), args.elements
+    steps = Steps(f"collections of {count:,} elements, maxmemory {args.maxmemory_mb} MB")
+    rng = random.Random(args.seed)
+    options = {"appendonly": "yes", "appendfsync": "everysec", "maxmemory": f"{args.maxmemory_mb}mb",
+               "maxmemory-policy": "noeviction"}  # fmt: skip
+    bound = args.maxmemory_mb * 2**20 * 1.25
+    with Server(args.server, options) as server:
+        sampler = RssSampler(server)
+        sampler.start()
+        connection = server.connect(timeout_s=300)
+        connection.cmd("SET", "visited", "a value")
+        for kind in kinds:
+            load(steps, server, connection, kind, count)
+            steps.equal(f"length of the {kind} after the load", connection.cmd(LENGTH[kind], kind), count)
+        for kind in kinds:
+            elements(steps, server, connection, kind, count, rng, args.asked)
+            walk(steps, server, connection, kind, count)
+        connection.close()
+        time.sleep(2.1)  # everysec
+        server.kill()
+        with Timer("restart after kill -9"):
+            server.start(timeout_s=600)
+        connection = server.connect(timeout_s=300)
+        for kind in kinds:
+            elements(steps, server, connection, kind, count, rng, args.asked // 4)
+        print(f"      on disk: {disk_bytes(server):,} bytes of tables", flush=True)
+        peak = sampler.stop()
+        steps.check("resident memory below 1.25 times the bound", peak < bound,
+                    f"peak {peak / 2**20:.0f} MiB of {bound / 2**20:.0f}, {sampler.samples} samples")
+        connection.close()
+    steps.finish()
+
+
+if __name__ == "__main__":
+    main()
