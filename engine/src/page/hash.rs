@@ -365,7 +365,7 @@ impl Hash {
         }
         let average = self.totals.elements.div_ceil(u64::from(self.pages));
         // A page is accepted with a probability in proportion to its entries; after many refusals any page will do.
-        let slots = average.saturating_mul(4).max(1);
+        let slots = average.saturating_mul(3).max(1);
         let mut tries = 0_u32;
         loop {
             let page = id((random() % u64::from(self.pages)) as u32);

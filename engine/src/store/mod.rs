@@ -35,7 +35,7 @@ pub(crate) use namespace::{FIRST_SEQ, OWN_ID};
 pub use open::{OpenReport, Opening, Replay, ReplayGroup};
 pub use options::{EngineOptions, SyncPolicy};
 pub use page_key::PageName;
-pub use read::cold::LoadPin;
+pub use read::LoadPin;
 pub use read::iter::{Iter, IterOptions};
 pub use read::load::Want;
 pub use read::open_snapshots::SnapshotInfo;

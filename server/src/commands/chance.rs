@@ -49,6 +49,34 @@ pub(in crate::commands) fn pair_options(
     Ok((count, true))
 }
 
+/// The beginning of an answer of `count` of `len` pairs.
+pub(in crate::commands) fn begin_pairs(
+    len: usize,
+    (count, with_second): (i64, bool),
+    out: &mut Reply,
+) {
+    let wanted = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
+    let in_all = if count < 0 { wanted } else { wanted.min(len) };
+    let is_flat = with_second && !out.is_resp3();
+    out.array(if is_flat { in_all.saturating_mul(2) } else { in_all });
+}
+
+/// One pair of it.
+pub(in crate::commands) fn pair(
+    first: &[u8],
+    with_second: bool,
+    second: impl FnOnce(&mut Reply),
+    out: &mut Reply,
+) {
+    if with_second && out.is_resp3() {
+        out.array(2);
+    }
+    out.bulk(first);
+    if with_second {
+        second(out);
+    }
+}
+
 /// Answers random ones of `len` pairs: each at most once, or for a negative count any each time.
 pub(in crate::commands) fn answer_pairs<'v, T>(
     (pairs, len): (impl Iterator<Item = T>, usize),
@@ -58,18 +86,8 @@ pub(in crate::commands) fn answer_pairs<'v, T>(
     out: &mut Reply,
 ) {
     let wanted = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
-    let write = |pair: &T, out: &mut Reply| {
-        if with_second && out.is_resp3() {
-            out.array(2);
-        }
-        out.bulk(first(pair));
-        if with_second {
-            second(pair, out);
-        }
-    };
-    let in_all = if count < 0 { wanted } else { wanted.min(len) };
-    let is_flat = with_second && !out.is_resp3();
-    out.array(if is_flat { in_all.saturating_mul(2) } else { in_all });
+    let write = |of: &T, out: &mut Reply| pair(first(of), with_second, |out| second(of, out), out);
+    begin_pairs(len, (count, with_second), out);
     if count >= 0 {
         sample(pairs, len, wanted).for_each(|pair| write(&pair, out));
         return;

@@ -5,17 +5,16 @@ use crate::memtable::Record;
 use crate::page::Descriptor;
 use crate::store::engine::{Engine, EngineError};
 use crate::store::namespace::{self, HEAD_BYTES};
-use crate::store::read::cold_queue::Job;
-use crate::store::read::load::{Load, LoadState, Waiter, Waiting, Want};
+use crate::store::read::cold_queue::Read;
+use crate::store::read::load::{LoadState, Waiter};
 use crate::store::read::newest::{self, Newest, NewestRef};
 use crate::store::read::superversion::SuperVersion;
 use crate::store::shard::{ShardState, Unresolved, shard_of};
-use crate::store::tx::OwnedKey;
 use crate::tree;
 use arc_swap::Guard;
 use smallvec::SmallVec;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, mpsc};
 
 /// What is known about a key that is not in the DRAM table, without I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,43 +37,6 @@ pub(in crate::store) enum Existence {
 
 /// The generation of entries that came from files or sorted memtables: never pinned.
 pub(in crate::store) const CLEAN_GENERATION: u8 = 0;
-
-/// Pins that go under one hold of a latch.
-const PINS_AT_ONCE: usize = 256;
-
-/// Keeps loaded entries in memory until dropped.
-pub struct LoadPin {
-    engine: Engine,
-    keys: Arc<[Want]>,
-}
-
-impl std::fmt::Debug for LoadPin {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("LoadPin").field("keys", &self.keys.len()).finish_non_exhaustive()
-    }
-}
-
-impl Drop for LoadPin {
-    fn drop(&mut self) {
-        // Pages of a collection follow each other and lie in one shard.
-        let of_shard = self.keys.chunk_by(|a, b| shard_of(a.key.hash) == shard_of(b.key.hash));
-        for wanted in of_shard.flat_map(|wanted| wanted.chunks(PINS_AT_ONCE)) {
-            let mut shard = self.engine.inner().shards[shard_of(wanted[0].key.hash)].latch();
-            for want in wanted {
-                let key = &want.key;
-                let loads = shard.loads_of(want);
-                if let Some(load) = loads.get_mut(key.slot, &key.bytes) {
-                    load.pins -= 1;
-                    if load.pins == 0 && !matches!(load.state, LoadState::Reading { .. }) {
-                        loads.remove(key.slot, &key.bytes);
-                    }
-                }
-            }
-            // They could not be evicted while they were pinned, whatever the bound.
-            self.engine.keep_within_bound(&mut shard);
-        }
-    }
-}
 
 /// An engine key; a short one needs no allocation.
 pub(super) type ShortKey = SmallVec<[u8; 64]>;
@@ -210,199 +172,26 @@ impl Engine {
         shard.table.upsert(key, meta, value, CLEAN_GENERATION, access);
     }
 
-    /// Starts loading cold keys on the cold-read threads; one load a key, however many wait.
-    /// `done` runs once, on another thread or at once on this one, when every key is in memory (or
-    /// known absent) or a read failed, with [`EngineError::LoadTooLarge`] when the values have more than `max_bytes`
-    /// together; a single value may be of any size. Loaded entries stay pinned until the [`LoadPin`] is dropped.
-    /// No latch may be held.
-    pub fn load(
-        &self,
-        keys: Vec<OwnedKey>,
-        max_bytes: u64,
-        done: impl FnOnce(Result<LoadPin, EngineError>) + Send + 'static,
-    ) {
-        self.load_wanted(keys.into_iter().map(Want::key).collect(), max_bytes, done);
-    }
-
-    /// As [`Engine::load`], for keys and pages.
-    ///
-    /// # Errors
-    /// As for [`Engine::load`], told to `done`.
-    pub fn load_wanted(
-        &self,
-        wanted: Vec<Want>,
-        max_bytes: u64,
-        done: impl FnOnce(Result<LoadPin, EngineError>) + Send + 'static,
-    ) {
-        let jobs = self.register_load(wanted, max_bytes, done);
+    pub(super) fn read_cold(&self, read: &Read) -> Result<(), EngineError> {
         let inner = self.inner();
-        inner.cold.push(jobs.into_iter());
-        if inner.cold.stop.load(Ordering::Acquire) {
-            self.refuse_queued_loads();
-        } else if !inner.options.background {
-            self.run_queued_cold_reads();
-        }
-    }
-
-    /// Like `load`, for one key and on the calling thread, which waits. No latch may be held.
-    pub(in crate::store) fn load_here(&self, key: OwnedKey) -> Result<LoadPin, EngineError> {
-        let (tell, told) = mpsc::channel();
-        let jobs = self.register_load(vec![Want::key(key)], u64::MAX, move |result| {
-            // The receiver waits below.
-            let _ = tell.send(result);
-        });
-        for job in jobs {
-            let error = self.read_cold(&job).err();
-            self.end_load(&job, error);
-        }
-        told.recv().unwrap_or_else(|_| Err(EngineError::Storage("the store is closed".into())))
-    }
-
-    /// Notes a load for each key, and answers the reads that somebody must do for them.
-    fn register_load(
-        &self,
-        mut keys: Vec<Want>,
-        max_bytes: u64,
-        done: impl FnOnce(Result<LoadPin, EngineError>) + Send + 'static,
-    ) -> Vec<Job> {
-        keys.sort_unstable_by(|a, b| a.order().cmp(&b.order()));
-        keys.dedup();
-        let keys: Arc<[Want]> = keys.into();
-        let (engine, pinned) = (self.clone(), Arc::clone(&keys));
-        let ended = move |result: Result<(), EngineError>| {
-            // Where a read has failed the pin goes here, so that what was loaded beside that key is let go.
-            let pin = LoadPin { engine, keys: pinned };
-            done(result.map(|()| pin));
-        };
-        let waiting = Arc::new(Waiting::new(keys.len(), max_bytes, Box::new(ended)));
-        let inner = self.inner();
-        let mut jobs = Vec::new();
-        for want in &*keys {
-            let key = &want.key;
-            let mut shard = inner.shards[shard_of(key.hash)].latch();
-            if let Some(load) = shard.loads_of(want).get_mut(key.slot, &key.bytes) {
-                load.pins += 1;
-                if matches!(load.state, LoadState::Reading { .. }) {
-                    load.waiters.push(Arc::clone(&waiting));
-                    continue;
-                }
-                if load.state != LoadState::Overtaken {
-                    drop(shard);
-                    waiting.one_done(None);
-                    continue;
-                }
-            }
-            let state = if shard.has_in_memory(want) {
-                LoadState::Filled
-            } else if !inner.namespaces.is_live(key.slot) {
-                // The database was emptied since the caller looked. Filling an entry in could
-                // outlive the sweep of the slot and appear in the namespace that gets it next.
-                LoadState::Absent
-            } else {
-                let beyond = match &want.page {
-                    Some(page) => self.look_beyond_pages(&mut shard, page),
-                    None => self.look_beyond_table(&mut shard, key.as_key()),
-                };
-                match beyond {
-                    Beyond::Filled => LoadState::Filled,
-                    Beyond::Absent => LoadState::Absent,
-                    Beyond::Cold => {
-                        let ticket = inner.cold.tickets.fetch_add(1, Ordering::Relaxed);
-                        LoadState::Reading { ticket }
-                    }
-                }
-            };
-            let reading = match state {
-                LoadState::Reading { ticket } => {
-                    jobs.push(Job { want: want.clone(), ticket });
-                    true
-                }
-                _ => false,
-            };
-            let loads = shard.loads_of(want);
-            match loads.get_mut(key.slot, &key.bytes) {
-                Some(load) => {
-                    load.state = state;
-                    if reading {
-                        load.waiters.push(Arc::clone(&waiting));
-                    }
-                }
-                None => {
-                    let waiters = if reading { vec![Arc::clone(&waiting)] } else { Vec::new() };
-                    loads.insert(key, Load { state, pins: 1, waiters });
-                }
-            }
-            drop(shard);
-            if !reading {
-                waiting.one_done(None);
-            }
-        }
-        waiting.one_done(None);
-        jobs
-    }
-
-    /// Loop of one cold-read thread.
-    pub(in crate::store) fn run_cold_reads(&self) {
-        while let Some(job) = self.inner().cold.next() {
-            let error = self.read_cold(&job).err();
-            self.end_load(&job, error);
-        }
-    }
-
-    /// Runs the queued reads on this thread, for a store without background threads.
-    fn run_queued_cold_reads(&self) {
-        while let Some(job) = self.inner().cold.next_queued() {
-            let error = self.read_cold(&job).err();
-            self.end_load(&job, error);
-        }
-    }
-
-    /// Fails the queued loads, which no thread will read any more.
-    pub(in crate::store) fn refuse_queued_loads(&self) {
-        while let Some(job) = self.inner().cold.next_queued() {
-            self.end_load(&job, Some(EngineError::Storage("the store is closed".into())));
-        }
-    }
-
-    /// Tells the waiters of a read that it is over.
-    fn end_load(&self, job: &Job, error: Option<EngineError>) {
-        let key = &job.want.key;
-        let mut shard = self.inner().shards[shard_of(key.hash)].latch();
-        let load = shard.loads_of(&job.want).get_mut(key.slot, &key.bytes);
-        let Some(load) = load else { return };
-        match load.state {
-            // A write overtook this read and another one is under way: that one tells them.
-            LoadState::Reading { ticket } if ticket != job.ticket => return,
-            LoadState::Reading { .. } => load.state = LoadState::Overtaken,
-            _ => {}
-        }
-        let waiters = std::mem::take(&mut load.waiters);
-        drop(shard);
-        for waiter in waiters {
-            waiter.one_done(error.clone());
-        }
-    }
-
-    fn read_cold(&self, job: &Job) -> Result<(), EngineError> {
-        let inner = self.inner();
-        if !self.is_awaited(job) {
+        if !self.is_awaited(read) {
             return Ok(());
         }
         inner.cold.reads.fetch_add(1, Ordering::Relaxed);
-        let key = &job.want.key;
-        let head: [u8; HEAD_BYTES] = job.want.head(inner.namespaces.id_of(key.slot));
+        let key = &read.want.key;
+        let head: [u8; HEAD_BYTES] = read.want.head(inner.namespaces.id_of(key.slot));
         let engine_key = [&head, key.bytes.as_slice()].concat();
         let found = self.read_newest(&engine_key, Seq::MAX)?;
         inner.figures.reads.note_miss(found.as_ref().map(|found| found.place));
         let mut guard = inner.shards[shard_of(key.hash)].latch();
         let shard = &mut *guard;
         // A page whose collection went meanwhile must not outlive the sweep of its pages.
-        let is_gone = job.want.page.is_some()
+        let is_gone = read.want.page.is_some()
             && inner.graveyard.elements.newest_at(&engine_key, Seq::MAX)
                 > found.as_ref().map(|found| found.seq);
-        let load = shard.loads_of(&job.want).get_mut(key.slot, &key.bytes);
+        let load = shard.loads_of(&read.want).get_mut(key.slot, &key.bytes);
         let Some(load) = load else { return Ok(()) };
-        if load.state != (LoadState::Reading { ticket: job.ticket }) {
+        if load.state != (LoadState::Reading { ticket: read.ticket }) {
             return Ok(());
         }
         let Some(Newest { meta, value, .. }) = found.filter(|_| !is_gone) else {
@@ -417,7 +206,7 @@ impl Engine {
             inner.cold.found.fetch_add(1, Ordering::Relaxed);
             // Room is made first: the entry itself is clean and would be a candidate.
             self.keep_within_bound(shard);
-            match job.want.page {
+            match read.want.page {
                 Some(_) => self.fill_page(shard, key.as_key(), meta, &value),
                 None => self.fill(shard, key.as_key(), meta, &value),
             }
@@ -429,12 +218,12 @@ impl Engine {
     }
 
     /// False when all waiters of this read have reached their limit; they are told so.
-    fn is_awaited(&self, job: &Job) -> bool {
-        let key = &job.want.key;
+    fn is_awaited(&self, read: &Read) -> bool {
+        let key = &read.want.key;
         let mut shard = self.inner().shards[shard_of(key.hash)].latch();
-        let load = shard.loads_of(&job.want).get_mut(key.slot, &key.bytes);
+        let load = shard.loads_of(&read.want).get_mut(key.slot, &key.bytes);
         let Some(load) = load else { return true };
-        if load.state != (LoadState::Reading { ticket: job.ticket }) {
+        if load.state != (LoadState::Reading { ticket: read.ticket }) {
             return true;
         }
         let sated = load.dismiss(|waiter| waiter.has_enough());

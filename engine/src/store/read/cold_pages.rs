@@ -1,6 +1,7 @@
 //! Loads of pages that miss the DRAM table, by the tickets and threads that also load keys (N10).
 
-use super::cold::{Beyond, CLEAN_GENERATION, LoadPin, join};
+use super::LoadPin;
+use super::cold::{Beyond, CLEAN_GENERATION, join};
 use super::load::{LoadState, Want};
 use crate::key::{self, Key, Meta, Seq};
 use crate::store::engine::{Engine, EngineError};

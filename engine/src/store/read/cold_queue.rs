@@ -1,14 +1,22 @@
 //! The queue of the cold-read threads, and what they count.
 
 use super::load::Want;
+use super::load_request::Request;
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// One read.
-pub(super) struct Job {
+pub(super) struct Read {
     pub(super) want: Want,
     pub(super) ticket: u64,
+}
+
+/// What a cold-read thread does next.
+pub(super) enum Job {
+    Read(Read),
+    /// Asks for more of what a request wants.
+    Ask(Request),
 }
 
 /// Queue and figures of the cold-read threads.
@@ -61,7 +69,10 @@ impl ColdReads {
         self.queue.lock().pop_front()
     }
 
-    pub(super) fn push(&self, jobs: impl Iterator<Item = Job>) {
+    pub(super) fn push(&self, jobs: Vec<Job>) {
+        if jobs.is_empty() {
+            return;
+        }
         let mut queue = self.queue.lock();
         queue.extend(jobs);
         self.arrived.notify_all();

@@ -58,11 +58,14 @@ impl PartialEq for Want {
     }
 }
 
-type Done = Box<dyn FnOnce(Result<(), EngineError>) + Send>;
+/// Gets the result, and how many keys were asked for.
+type Done = Box<dyn FnOnce(Result<(), EngineError>, usize) + Send>;
 
 /// One call of [`Engine::load`](crate::Engine::load).
 pub(in crate::store) struct Waiting {
     missing: AtomicUsize,
+    /// How many keys were asked for.
+    asked: AtomicUsize,
     /// Most bytes of values that may be read for it, beside the first one.
     pub(super) max_bytes: u64,
     /// Bytes of the values that were read for it.
@@ -85,6 +88,7 @@ impl Waiting {
     pub(super) fn new(keys: usize, max_bytes: u64, done: Done) -> Self {
         Self {
             missing: AtomicUsize::new(keys + 1),
+            asked: AtomicUsize::new(0),
             max_bytes,
             read_bytes: AtomicU64::new(0),
             failed: Mutex::new(None),
@@ -103,6 +107,11 @@ impl Waiting {
         self.read_bytes.load(Ordering::Relaxed) > self.max_bytes
     }
 
+    /// So many keys have a load that is pinned for it, or will have one before another step of it ends.
+    pub(super) fn note_asked(&self, keys: usize) {
+        self.asked.store(keys, Ordering::Release);
+    }
+
     pub(super) fn one_done(&self, error: Option<EngineError>) {
         if let Some(error) = error {
             self.failed.lock().get_or_insert(error);
@@ -111,7 +120,7 @@ impl Waiting {
             && let Some(done) = self.done.lock().take()
         {
             let failed = self.failed.lock().take();
-            done(failed.map_or(Ok(()), Err));
+            done(failed.map_or(Ok(()), Err), self.asked.load(Ordering::Acquire));
         }
     }
 }

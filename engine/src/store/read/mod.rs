@@ -5,6 +5,7 @@ mod cold_pages;
 pub(in crate::store) mod cold_queue;
 pub(in crate::store) mod iter;
 pub(in crate::store) mod load;
+mod load_request;
 mod newest;
 pub(in crate::store) mod open_snapshots;
 pub(in crate::store) mod pins;
@@ -17,3 +18,5 @@ pub(in crate::store) mod undo;
 pub(in crate::store) mod undo_bound;
 pub(in crate::store) mod view;
 pub(in crate::store) mod views;
+
+pub use load_request::LoadPin;

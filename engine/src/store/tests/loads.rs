@@ -17,6 +17,11 @@ const VALUE_BYTES: usize = 10_000;
 
 /// A store whose [`KEYS`] values are on the device.
 fn cold_store(bound_bytes: u64) -> Engine {
+    store_of(KEYS, VALUE_BYTES, bound_bytes)
+}
+
+/// A store whose values are on the device, in tables of [`KEYS`] keys.
+fn store_of(keys: usize, value_bytes: usize, bound_bytes: u64) -> Engine {
     let storage = SimStorage::new();
     let options = || EngineOptions {
         memory_bound_bytes: bound_bytes,
@@ -24,14 +29,42 @@ fn cold_store(bound_bytes: u64) -> Engine {
         ..small_options(&storage, SyncPolicy::Always, false)
     };
     let (engine, _) = Engine::open(options(), &mut replay).expect("a new store");
-    for number in 0..KEYS {
-        let value = vec![number as u8; VALUE_BYTES];
+    for number in 0..keys {
+        let value = vec![number as u8; value_bytes];
         run(&engine, &Op::Put(0, name(number), Meta::default(), value));
-        engine.flush_now().expect("flushed");
+        if keys == KEYS || number % KEYS == 0 {
+            engine.flush_now().expect("flushed");
+        }
     }
+    engine.flush_now().expect("flushed");
     engine.close().expect("close");
     drop(engine);
     Engine::open(options(), &mut replay).expect("the same store").0
+}
+
+/// No key is loading or pinned.
+fn nothing_is_loading(engine: &Engine) -> bool {
+    engine.inner().shards.iter().all(|shard| shard.latch().loads.is_empty())
+}
+
+#[test]
+fn a_request_for_many_keys_asks_for_some_of_them_at_a_time() {
+    const MANY: usize = 1_000;
+    let engine = store_of(MANY, 100, 0);
+    let refused = load_some(&engine, 0..MANY, 50 * 100).expect_err("too much");
+    assert!(matches!(refused, EngineError::LoadTooLarge { .. }), "{refused}");
+    assert!(nothing_is_loading(&engine), "what was not asked for has no pin to lose");
+    assert_eq!(in_memory(&engine), 50, "no more than it may have");
+    // One of those that were never asked for, and all of them.
+    let pin = load_some(&engine, MANY - 1..MANY, usize::MAX).expect("no bound");
+    let all = load_some(&engine, 0..MANY, usize::MAX).expect("no bound");
+    assert_eq!(in_memory(&engine), MANY);
+    engine.inner().memory.table_bound.set(0);
+    drop(all);
+    assert_eq!(in_memory(&engine), 1, "that is pinned");
+    drop(pin);
+    assert!(nothing_is_loading(&engine) && in_memory(&engine) == 0);
+    engine.abandon();
 }
 
 fn name(number: usize) -> Vec<u8> {

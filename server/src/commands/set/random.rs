@@ -4,7 +4,7 @@ use crate::commands::chance::{below, sample};
 use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
 use crate::events::Event;
 use crate::keyspace::collection::{SetEdit, Sets};
-use crate::keyspace::paged::{Keyed, Paged};
+use crate::keyspace::paged::{Draws, Keyed, Paged};
 use crate::number::parse_i64;
 use crate::random::random;
 
@@ -69,11 +69,14 @@ fn pop_of_pages(
     paged: &Paged,
     count: Option<usize>,
 ) -> CommandResult {
-    let (draws, wanted) = (random(), count.unwrap_or(1) as u64);
+    let draws = Draws { random: random(), wanted: count.unwrap_or(1) as u64, differ: true };
     let popped = ctx.change_pages(key, paged, Event::set("spop"), |pages, set: &mut Keyed| {
         let mut taken = Vec::new();
-        for nth in 1..=wanted {
-            if let Some((member, _)) = set.draw(pages, draws.wrapping_mul(2 * nth + 1) | 1)? {
+        for nth in 0..draws.wanted {
+            let drawn = set.draw(pages, &draws, nth);
+            let drawn = drawn
+                .map_err(|missed| set.missing_of_draws(pages, &draws, nth..draws.wanted, missed))?;
+            if let Some((member, _)) = drawn {
                 set.remove(pages, &member)?;
                 taken.push(member);
             }
@@ -98,9 +101,9 @@ pub(super) fn srandmember(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let key = ctx.args.get(1);
     if ctx.args.len() == 2 {
         if let Some(paged) = ctx.paged::<Sets>(Purpose::Read, key)? {
-            let draws = random();
+            let draws = Draws { random: random(), wanted: 1, differ: false };
             ctx.read_pages(key, &paged, |set: &Keyed, pages, out| {
-                match set.draw(pages, draws)? {
+                match set.draw(pages, &draws, 0)? {
                     Some((member, _)) => out.bulk(&member),
                     None => out.null(),
                 }
@@ -125,6 +128,18 @@ pub(super) fn srandmember(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         ));
     }
     let wanted = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
+    if let Some(paged) = ctx.paged::<Sets>(Purpose::Read, key)?
+        && let Some(draws) = Draws::of(count, paged.count(), random())
+    {
+        ctx.read_pages(key, &paged, |set: &Keyed, pages, out| {
+            out.array(wanted);
+            set.draw_all(pages, &draws, |member, _| {
+                out.bulk(member);
+                !out.is_cut()
+            })
+        });
+        return Ok(());
+    }
     ctx.lookup::<Sets, _>(Purpose::Read, key, |set, out| {
         let Some(set) = set else {
             out.array(0);

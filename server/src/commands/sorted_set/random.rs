@@ -4,6 +4,8 @@ use super::score_text;
 use crate::commands::chance::{self, below};
 use crate::dispatch::{CommandResult, Ctx, Purpose};
 use crate::keyspace::collection::SortedSets;
+use crate::keyspace::paged::Draws;
+use crate::random::random;
 use crate::resp::Reply;
 
 /// ZRANDMEMBER key [count [WITHSCORES]]: a negative count draws with repetitions.
@@ -29,6 +31,18 @@ pub(super) fn zrandmember(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         });
     }
     let (count, with_scores) = chance::pair_options(ctx.args, b"WITHSCORES")?;
+    if let Some(paged) = ctx.paged::<SortedSets>(Purpose::Read, key)?
+        && let Some(draws) = Draws::of(count, paged.count(), random())
+    {
+        ctx.read_ranked(key, &paged, |set, pages, out| {
+            chance::begin_pairs(paged.count(), (count, with_scores), out);
+            set.draw_all(pages, &draws, |member, score| {
+                chance::pair(member, with_scores, |out| out.double(&score_text(score)), out);
+                !out.is_cut()
+            })
+        });
+        return Ok(());
+    }
     let write = |(score, _): &(f64, &[u8]), out: &mut Reply| out.double(&score_text(*score));
     ctx.lookup::<SortedSets, _>(Purpose::Read, key, |set, out| match set {
         Some(set) => chance::answer_pairs(

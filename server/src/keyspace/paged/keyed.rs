@@ -320,21 +320,4 @@ impl Keyed {
         let seed = self.seed;
         self.hash.scan(pages, cursor, &|key: &[u8]| hash_of(seed, key), show)
     }
-
-    /// A key drawn at random, and its value. `draws`: the same numbers when it runs again.
-    ///
-    /// # Errors
-    /// [`PageError`].
-    pub fn draw<P: Pages>(&self, pages: &P, mut draws: u64) -> Result<Option<Drawn>, PageError> {
-        let next = || {
-            draws ^= draws << 13;
-            draws ^= draws >> 7;
-            draws ^= draws << 17;
-            draws >> 3
-        };
-        let Some((key, value, _)) = self.hash.random(pages, next)? else { return Ok(None) };
-        let mut text = sexton_engine::page::IntegerText::default();
-        let key = key.bytes(&mut text).to_vec();
-        Ok(Some((key, self.hash.value(pages, value)?.to_vec())))
-    }
 }

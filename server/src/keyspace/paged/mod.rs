@@ -4,6 +4,7 @@
 //! has, and where the pages are. Commands that work page by page use what its type has here. All others look at [`whole`], which
 //! is the value that the collection would have in one record, and write it back by [`put`].
 
+mod draws;
 mod fields;
 mod keyed;
 mod list;
@@ -11,6 +12,7 @@ mod ranked;
 mod snapshot;
 mod stream;
 
+pub use draws::Draws;
 pub use fields::{FieldSet, PagedFields};
 pub use keyed::{Drawn, DuePages, Keyed};
 pub use ranked::Ranked;

@@ -112,9 +112,6 @@ impl Ranked {
         members: impl Iterator<Item = (&'m [u8], Option<Score>)>,
         missed: PageError,
     ) -> Stop {
-        if !matches!(missed, PageError::Missing(_)) {
-            return missed.into();
-        }
         let mut changes = 0;
         let looks = members.flat_map(|(member, score)| {
             changes += 1;
@@ -122,10 +119,28 @@ impl Ranked {
             let own = self.set.rank(pages, member, self.hash(member)).map(|_| 0);
             std::iter::once(own).chain(place)
         });
-        let needed = Self::needs_all(looks);
-        let needed =
-            needed.map_err(|stop| stop.along_with(pages, self.set.overdue_splits(changes)));
-        needed.err().unwrap_or_else(|| missed.into())
+        let stop = Self::missing_of(looks, missed);
+        stop.along_with(pages, self.set.overdue_splits(changes))
+    }
+
+    /// The pages that these looks miss, one of which has missed one.
+    pub(super) fn missing_of<T>(
+        looks: impl Iterator<Item = Result<T, PageError>>,
+        missed: PageError,
+    ) -> Stop {
+        if !matches!(missed, PageError::Missing(_)) {
+            return missed.into();
+        }
+        Self::needs_all(looks).err().unwrap_or_else(|| missed.into())
+    }
+
+    /// The pages that the members with these ranks miss.
+    pub(super) fn missing<P: Pages>(
+        &self,
+        pages: &P,
+        ranks: Range<u64>,
+    ) -> Result<Vec<PageId>, PageError> {
+        self.set.missing(pages, ranks)
     }
 
     /// The members with these ranks are in memory.
@@ -133,7 +148,7 @@ impl Ranked {
     /// # Errors
     /// The pages that are not.
     pub fn needs_range<P: Pages>(&self, pages: &P, ranks: Range<u64>) -> Result<(), Stop> {
-        let missing = self.set.missing(pages, ranks)?;
+        let missing = self.missing(pages, ranks)?;
         if missing.is_empty() { Ok(()) } else { Err(Stop::Missing(missing)) }
     }
 
