@@ -12,7 +12,7 @@ pub mod stream_read;
 mod string;
 
 pub use any::{AnyView, NotStored, from_dumped};
-pub use load::load_blocking;
+pub use load::{Pins, load_blocking};
 pub use lookup::{Kind, WrongType, expect};
 pub use remove::{Extent, Reason, count_removed, remove, remove_due, tell_removed};
 pub use string::{StringView, Strings, Written};

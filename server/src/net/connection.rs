@@ -15,7 +15,7 @@ use crate::client_memory::{load_max_bytes, reply_max_bytes, request_max_bytes};
 use crate::clock::now_ms;
 use crate::dispatch::client::Client;
 use crate::dispatch::{Args, LogWait, OUT_OF_MEMORY, Outcome, error_of};
-use crate::keyspace::load_blocking;
+use crate::keyspace::{Pins, load_blocking};
 use crate::resp::{Limits, ProtocolError, Reply, Scanner, pack};
 use crate::server::Server;
 use crate::session::Session;
@@ -44,8 +44,8 @@ const UNAUTHENTICATED_INPUT_BYTES: usize = 1 << 20;
 
 /// The reason why a connection is suspended.
 pub(super) enum Parked {
-    /// Cold keys are being read.
-    Load(Arc<Mutex<Option<Result<LoadPin, EngineError>>>>),
+    /// Cold keys, or pages, are being read.
+    Load(Arc<Mutex<Option<Result<LoadPin, EngineError>>>>, bool),
     /// A moment must pass.
     Timer(Pin<Box<Sleep>>),
     /// WAITAOF, or CLIENT PAUSE: ended by another client, by a timeout, or by a disconnect.
@@ -93,7 +93,7 @@ pub(super) struct Connection {
     pub(super) holding_round: u64,
     pub(super) parked: Option<Parked>,
     /// Keep what was loaded for the first request of the input, until it has run.
-    pins: Vec<LoadPin>,
+    pins: Pins,
     /// Keys of later requests are loaded along with those of the first: not if they were too large together.
     loads_ahead: bool,
     pub(super) closing: bool,
@@ -144,7 +144,7 @@ impl Connection {
             held: VecDeque::new(),
             holding_round: 0,
             parked: None,
-            pins: Vec::new(),
+            pins: Pins::default(),
             loads_ahead: true,
             closing: false,
             started: false,
@@ -393,10 +393,7 @@ impl Connection {
             };
             let stop = run.run();
             // Requests have run, so the pinned keys were loaded for other requests than the current first one.
-            let let_go = commands != 0 && !self.pins.is_empty();
-            if let_go {
-                self.pins.clear();
-            }
+            let let_go = commands != 0 && self.pins.clear();
             if let Some((at, outcome)) = stop {
                 used += worker.batch.requests[at].start as usize;
                 self.scanner.reset();
@@ -513,12 +510,13 @@ impl Connection {
             Outcome::Cold(keys) => {
                 let slot = Arc::new(Mutex::new(None));
                 let (to, session) = (Arc::clone(&slot), Arc::clone(&self.session));
-                let max_bytes = load_max_bytes(&self.server);
+                let max_bytes = self.pins.room_bytes(load_max_bytes(&self.server), &keys);
+                let are_pages = keys.iter().any(Want::is_page);
                 self.server.engine.load_wanted(keys, max_bytes, move |result| {
                     *to.lock() = Some(result);
                     session.wake_task();
                 });
-                Some(Parked::Load(slot))
+                Some(Parked::Load(slot, are_pages))
             }
         };
     }
@@ -564,13 +562,15 @@ impl Connection {
             let args = Args::new(&bytes, &ranges);
             let run = AssertUnwindSafe(|| {
                 // What one round has loaded must still be there when the next one has.
-                let mut pins = Vec::new();
+                let mut pins = Pins::default();
                 loop {
                     match executor.execute(&server, &mut client, args, &mut out, now_ms) {
                         Outcome::Done(required) => break required,
                         Outcome::Cold(keys) => {
-                            match load_blocking(&server, keys, load_max_bytes(&server)) {
-                                Ok(pin) => pins.push(pin),
+                            let max_bytes = pins.room_bytes(load_max_bytes(&server), &keys);
+                            let are_pages = keys.iter().any(Want::is_page);
+                            match load_blocking(&server, keys, max_bytes) {
+                                Ok(pin) => pins.push(pin, are_pages),
                                 Err(EngineError::LoadTooLarge { .. }) => client.load_refused = true,
                                 Err(error) => {
                                     out.error(format!("ERR storage: {error}").as_bytes());
@@ -627,13 +627,14 @@ impl Connection {
                 }
                 self.note_waited("write-stall");
             }
-            Some(Parked::Load(slot)) => {
+            Some(Parked::Load(slot, are_pages)) => {
+                let are_pages = *are_pages;
                 let Some(result) = slot.lock().take() else { return Poll::Pending };
                 self.note_waited("cold-read");
                 match result {
                     Ok(pin) => {
                         self.loads_ahead = true;
-                        self.pins.push(pin);
+                        self.pins.push(pin, are_pages);
                     }
                     // The keys of the request alone may be few enough.
                     Err(EngineError::LoadTooLarge { .. }) if self.loads_ahead => {

@@ -36,6 +36,12 @@ impl Want {
         Self::page(root, PageKey::new(root.slot, cid, page))
     }
 
+    /// True for a page.
+    #[must_use]
+    pub fn is_page(&self) -> bool {
+        self.page.is_some()
+    }
+
     pub(in crate::store) fn page(root: &OwnedKey, page: PageKey) -> Self {
         let (slot, hash) = (root.slot, page.hash_beside(root.hash));
         Self { key: OwnedKey { slot, bytes: page.bytes().to_vec(), hash }, page: Some(page) }
@@ -58,8 +64,8 @@ impl PartialEq for Want {
     }
 }
 
-/// Gets the result, and how many keys were asked for.
-type Done = Box<dyn FnOnce(Result<(), EngineError>, usize) + Send>;
+/// Gets the result, how many keys were asked for, and the bytes that were read.
+type Done = Box<dyn FnOnce(Result<(), EngineError>, usize, u64) + Send>;
 
 /// One call of [`Engine::load`](crate::Engine::load).
 pub(in crate::store) struct Waiting {
@@ -96,10 +102,11 @@ impl Waiting {
         }
     }
 
-    /// A value of `bytes` bytes was read for it. False when it is over its limit: the value is not to be kept for its sake.
+    /// A value of `bytes` bytes was read for it. False when it is over its limit, which the first one never is unless that is 0:
+    /// the value is not to be kept for its sake.
     pub(super) fn takes(&self, bytes: usize) -> bool {
         let before = self.read_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-        before == 0 || before + bytes as u64 <= self.max_bytes
+        (before == 0 && self.max_bytes > 0) || before + bytes as u64 <= self.max_bytes
     }
 
     /// True when what was read for it is more than it may have.
@@ -120,7 +127,9 @@ impl Waiting {
             && let Some(done) = self.done.lock().take()
         {
             let failed = self.failed.lock().take();
-            done(failed.map_or(Ok(()), Err), self.asked.load(Ordering::Acquire));
+            let (asked, read_bytes) =
+                (self.asked.load(Ordering::Acquire), self.read_bytes.load(Ordering::Relaxed));
+            done(failed.map_or(Ok(()), Err), asked, read_bytes);
         }
     }
 }

@@ -21,6 +21,15 @@ pub struct LoadPin {
     keys: Arc<[Want]>,
     /// How many of the keys were asked for.
     asked: usize,
+    read_bytes: u64,
+}
+
+impl LoadPin {
+    /// Bytes of values that were read for it.
+    #[must_use]
+    pub fn read_bytes(&self) -> u64 {
+        self.read_bytes
+    }
 }
 
 impl std::fmt::Debug for LoadPin {
@@ -63,7 +72,7 @@ impl Engine {
     /// Starts loading cold keys on the cold-read threads; one load a key, however many wait.
     /// `done` runs once, on another thread or at once on this one, when every key is in memory (or
     /// known absent) or a read failed, with [`EngineError::LoadTooLarge`] when the values have more than `max_bytes`
-    /// together; a single value may be of any size. Loaded entries stay pinned until the [`LoadPin`] is dropped.
+    /// together; a single value may be of any size, unless that is 0. Loaded entries stay pinned until the [`LoadPin`] is dropped.
     /// No latch may be held.
     pub fn load(
         &self,
@@ -116,9 +125,9 @@ impl Engine {
         keys.dedup();
         let keys: Arc<[Want]> = keys.into();
         let (engine, pinned) = (self.clone(), Arc::clone(&keys));
-        let ended = move |result: Result<(), EngineError>, asked| {
+        let ended = move |result: Result<(), EngineError>, asked, read_bytes| {
             // Where a read has failed the pin goes here, so that what was loaded beside that key is let go.
-            let pin = LoadPin { engine, keys: pinned, asked };
+            let pin = LoadPin { engine, keys: pinned, asked, read_bytes };
             done(result.map(|()| pin));
         };
         let waiting = Arc::new(Waiting::new(keys.len(), max_bytes, Box::new(ended)));
