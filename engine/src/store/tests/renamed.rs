@@ -3,6 +3,7 @@
 use super::harness::{TempDir, key};
 use super::paged::{Cold, Descriptor, Model, Op, bring, compare, descriptor, open, page_id, run};
 use crate::dram::Table;
+use crate::store::read::load::{Load, LoadState, Want};
 use crate::store::shard::shard_of;
 use crate::store::*;
 
@@ -94,6 +95,38 @@ fn a_collection_that_gets_another_key_takes_its_pages_along() {
     bench.engine = open(&bench.dir);
     bench.check();
     bench.engine.close().expect("close");
+}
+
+/// A read that began before brings pages of a state that is no longer that of their shard: into the old shard, where nobody
+/// would keep them up to date, or into the new one, where the moved ones are newer.
+#[test]
+fn loads_of_pages_that_are_under_way_bring_nothing_after_a_rename() {
+    let mut bench = Bench::new();
+    let (one, two) = (bench.one, bench.two);
+    bench.run(Op::Add(two, 7));
+    let (cid, other) = (bench.root(one).cid, bench.root(two).cid);
+    let wanted = |name: u8, cid| {
+        let bytes = [name];
+        let root = key(&bench.engine, 0, &bytes);
+        let owned = OwnedKey { slot: root.slot, hash: root.hash, bytes: vec![name] };
+        Want::page_of(&owned, cid, page_id(0).into())
+    };
+    let wants = [wanted(one, cid), wanted(two, cid), wanted(two, other)];
+    let shards = &bench.engine.inner().shards;
+    for want in &wants {
+        let state = LoadState::Reading { ticket: u64::MAX };
+        let load = Load { state, pins: 1, waiters: Vec::new() };
+        shards[shard_of(want.key.hash)].latch().page_loads.insert(&want.key, load);
+    }
+    run(&bench.engine, &[Op::Rename(one, two)]);
+    let states = wants.each_ref().map(|want| {
+        let shard = shards[shard_of(want.key.hash)].latch();
+        shard.page_loads.get(want.key.slot, &want.key.bytes).map(|load| load.state)
+    });
+    // The last one is of the collection that was replaced: its grave tells.
+    assert_eq!(states[..2], [Some(LoadState::Overtaken); 2]);
+    assert!(matches!(states[2], Some(LoadState::Reading { .. })), "{states:?}");
+    bench.engine.abandon();
 }
 
 #[test]
