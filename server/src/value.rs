@@ -43,6 +43,10 @@ pub enum ValueType {
 }
 
 impl ValueType {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::String, Self::List, Self::Set, Self::SortedSet, Self::Hash, Self::Stream];
+
     /// The type in `Meta::flags`; `None` for bits that no version of Sexton has written.
     #[must_use]
     pub fn of(flags: u8) -> Option<Self> {

@@ -4,6 +4,7 @@ use crate::dispatch::{Args, Binding, CommandError, CommandResult, Ctx, OUT_OF_ME
 use crate::events::Event;
 use crate::keyspace::{AnyView, NotStored, from_dumped};
 use crate::number::parse_i64;
+use crate::value::ValueType;
 use sexton_engine::Meta;
 use sexton_persistence::rdb::{self, RdbError, check_payload, read_payload};
 
@@ -17,7 +18,7 @@ pub(super) const COMMANDS: &[Binding] = &[
 /// DUMP key.
 fn dump(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (db, key) = (ctx.client.db, ctx.args.get(1));
-    ctx.inspect_whole(Purpose::Read, db, key, |entry, out| {
+    ctx.inspect_whole(Purpose::Read, (db, key), &ValueType::ALL, |entry, out| {
         let Some(entry) = entry else {
             out.null();
             return Ok(());

@@ -8,6 +8,7 @@ use crate::keyspace::collection::{Lists, SortedSets};
 use crate::keyspace::pop::{Popped, take};
 use crate::number::parse_i64;
 use crate::resp::Reply;
+use crate::value::ValueType;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
@@ -135,10 +136,12 @@ fn pop_first(ctx: &mut Ctx<'_, '_>, keys: Range<usize>, pop: Pop) -> Result<bool
             log_and_answer(ctx, key, &popped);
             return Ok(true);
         }
-        let popped = ctx.inspect_whole(Purpose::Write, db, key, |entry, _| match entry {
-            None => Ok(None),
-            Some(entry) => take(entry, pop).map(Some).ok_or(CommandError::WrongType),
-        })?;
+        let wanted = [if pop.scored { ValueType::SortedSet } else { ValueType::List }];
+        let popped =
+            ctx.inspect_whole(Purpose::Write, (db, key), &wanted, |entry, _| match entry {
+                None => Ok(None),
+                Some(entry) => take(entry, pop).map(Some).ok_or(CommandError::WrongType),
+            })?;
         if let Some(popped) = popped {
             ctx.write_rest(key, &popped);
             log_and_answer(ctx, key, &popped);

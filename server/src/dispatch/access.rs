@@ -154,7 +154,9 @@ impl<'e> Ctx<'_, 'e> {
         look: impl FnOnce(Option<K::View<'_>>, &mut Reply) -> R,
     ) -> Result<R, CommandError> {
         let db = self.client.db;
-        self.inspect_whole(purpose, db, key, |entry, out| Ok(look(expect::<K>(entry)?, out)))
+        self.inspect_whole(purpose, (db, key), &[K::TYPE], |entry, out| {
+            Ok(look(expect::<K>(entry)?, out))
+        })
     }
 }
 

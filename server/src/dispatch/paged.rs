@@ -8,6 +8,7 @@ use crate::keyspace::paged::{self, Failed, Keyed, Paged, Ranked, Stop, Structure
 use crate::keyspace::pop::Popped;
 use crate::keyspace::{Extent, Kind, WrongType};
 use crate::resp::Reply;
+use crate::value::ValueType;
 use sexton_engine::page::{List, Pages};
 use sexton_engine::{EngineError, Entry, Found, Key, TxPages};
 
@@ -100,12 +101,13 @@ impl Ctx<'_, '_> {
         hash.has_field_left(&self.tx().pages(key, paged.descriptor.collection), now_ms)
     }
 
-    /// The same as [`inspect`](Self::inspect), but a collection in pages is shown as if it lay in one record.
+    /// The same as [`inspect`](Self::inspect), but a collection in pages is shown as if it lay in one record. One that is of none
+    /// of the `wanted` types is shown as it lies in its root: nothing is read to say that it is of another type.
     pub fn inspect_whole<R>(
         &mut self,
         purpose: Purpose,
-        db: usize,
-        key: &[u8],
+        (db, key): (usize, &[u8]),
+        wanted: &[ValueType],
         look: impl FnOnce(Option<Entry<'_>>, &mut Reply) -> R,
     ) -> R {
         let (key_of, now_ms) = (self.key_in(db, key), self.now_ms);
@@ -126,7 +128,11 @@ impl Ctx<'_, '_> {
             }
             _ => None,
         };
-        let Some(paged) = paged else { return self.inspect(purpose, db, key, look) };
+        let is_wanted =
+            |paged: &Paged| paged.value_type().is_none_or(|found| wanted.contains(&found));
+        let Some(paged) = paged.filter(is_wanted) else {
+            return self.inspect(purpose, db, key, look);
+        };
         let (meta, value) = match paged::whole_in(tx, key_of, &paged, reads_here) {
             Ok(whole) => whole,
             Err(failed) => self.stop(failed),

@@ -425,3 +425,109 @@ fn what_a_command_or_a_transaction_needs_of_cold_pages_is_loaded_before_it_runs(
     assert_eq!(reply, "*4\r\n$3\r\nv78\r\n$1\r\n0\r\n:0\r\n$3\r\nnew\r\n");
     assert_eq!(loads, 2, "the roots, and the pages");
 }
+
+/// A bench with a hash, a list, a set and a sorted set of 3,000 elements each, and what sends them out of memory.
+fn cold_bench() -> (
+    Bench,
+    crate::dispatch::client::Client,
+    impl Fn(&mut Bench, &mut crate::dispatch::client::Client),
+) {
+    let mut bench = bench(200);
+    let mut client = bench.client();
+    for (command, key, words) in [
+        ("HSET", "h", (|n| format!("f{n} v{n}")) as fn(u32) -> String),
+        ("RPUSH", "l", |n| format!("e{n}")),
+        ("SADD", "s", |n| format!("m{n}")),
+        ("ZADD", "z", |n| format!("{n} m{n}")),
+    ] {
+        let words: Vec<String> = (0..3000).map(words).collect();
+        bench.run(&mut client, &format!("{command} {key} {}", words.join(" ")));
+        bench.server.engine.flush().expect("flushed");
+    }
+    bench.server.engine.set_memory_bound(1);
+    let evict = |bench: &mut Bench, client: &mut crate::dispatch::client::Client| {
+        bench.server.engine.flush().expect("flushed");
+        for _ in 0..50 {
+            // The holder of a shard's latch evicts its excess.
+            bench.run(client, "EXISTS h l s z");
+        }
+    };
+    (bench, client, evict)
+}
+
+#[test]
+fn a_command_for_another_type_reads_no_page_to_say_so() {
+    let (mut bench, mut client, evict) = cold_bench();
+    for request in [
+        "GET h",
+        "APPEND l x",
+        "INCR s",
+        "SETRANGE z 0 x",
+        "GETDEL h",
+        "SET h x GET",
+        "BITCOUNT l",
+        "PFCOUNT s",
+        "LPUSH h x",
+        "LPOP z",
+        "HGET l f",
+        "SADD l x",
+        "SPOP h 3",
+        "SRANDMEMBER z 3",
+        "HRANDFIELD s -3",
+        "ZRANDMEMBER l 3",
+        "ZADD s 1 x",
+        "ZPOPMIN l",
+        "SINTER l s",
+        "SUNIONSTORE d h",
+        "ZUNION 1 l",
+        "ZINTERCARD 1 h",
+        "SORT h",
+        "LMPOP 1 z LEFT",
+        "XLEN l",
+    ] {
+        evict(&mut bench, &mut client);
+        let before = bench.server.engine.stats().cold_reads;
+        let (_, reply) = rounds(&mut bench, &mut client, request);
+        assert!(reply.starts_with("-WRONGTYPE"), "{request}: {reply}");
+        let reads = bench.server.engine.stats().cold_reads - before;
+        assert!((1..=2).contains(&reads), "{request}: {reads} reads, one of each root");
+    }
+}
+
+#[test]
+fn random_elements_of_cold_collections_come_in_a_few_rounds() {
+    let (mut bench, mut client, evict) = cold_bench();
+    for (request, most, elements) in [
+        ("SRANDMEMBER s 100", 20, 100),
+        ("SRANDMEMBER s -100", 20, 100),
+        ("SPOP s 100", 24, 100),
+        ("HRANDFIELD h 100", 20, 100),
+        ("HRANDFIELD h -100 WITHVALUES", 20, 200),
+        ("ZRANDMEMBER z 100", 6, 100),
+        ("ZRANDMEMBER z -100 WITHSCORES", 6, 200),
+    ] {
+        evict(&mut bench, &mut client);
+        let (loads, reply) = rounds(&mut bench, &mut client, request);
+        let drawn = bulks(&reply);
+        assert_eq!(drawn.len(), elements, "{request}");
+        assert!(loads > 1 && loads <= most, "{request}: {loads} rounds");
+        let is_pair =
+            |pair: &[String]| pair[0][1..] == pair[1][usize::from(request.starts_with('H'))..];
+        if request.contains("WITH") {
+            assert!(drawn.chunks(2).all(is_pair), "{drawn:?}");
+        } else if !request.contains('-') {
+            assert_eq!(drawn.iter().collect::<std::collections::HashSet<_>>().len(), elements);
+        }
+    }
+    assert_eq!(bench.run(&mut client, "SCARD s"), ":2900\r\n");
+    // Of what a pattern names only the page of the field is read.
+    bench.run(&mut client, "RPUSH few 1 2");
+    evict(&mut bench, &mut client);
+    let before = bench.server.engine.stats().cold_reads;
+    let (_, reply) = rounds(&mut bench, &mut client, "SORT few BY nosort GET h*->f7");
+    assert_eq!(reply, "*2\r\n$-1\r\n$-1\r\n");
+    bench.run(&mut client, "RENAME h h1");
+    let (_, reply) = rounds(&mut bench, &mut client, "SORT few BY nosort GET h*->f7");
+    assert_eq!(reply, "*2\r\n$2\r\nv7\r\n$-1\r\n");
+    assert!(bench.server.engine.stats().cold_reads - before < 10);
+}

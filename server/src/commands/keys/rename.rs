@@ -5,6 +5,7 @@
 use super::database_arg;
 use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
 use crate::events::Event;
+use crate::value::ValueType;
 use sexton_engine::Meta;
 
 const SAME_OBJECT: CommandError =
@@ -12,7 +13,7 @@ const SAME_OBJECT: CommandError =
 
 /// Flags, expiry and root record of a key.
 fn root_of(ctx: &mut Ctx<'_, '_>, db: usize, key: &[u8]) -> Option<(Meta, Vec<u8>)> {
-    ctx.inspect_whole(Purpose::Write, db, key, |entry, _| {
+    ctx.inspect_whole(Purpose::Write, (db, key), &ValueType::ALL, |entry, _| {
         entry.map(|entry| (entry.meta(), entry.value().to_vec()))
     })
 }
@@ -84,7 +85,7 @@ pub(super) fn copy(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     if target_db == db && source == target {
         return Err(SAME_OBJECT);
     }
-    let root = ctx.inspect_whole(Purpose::Read, db, source, |entry, _| {
+    let root = ctx.inspect_whole(Purpose::Read, (db, source), &ValueType::ALL, |entry, _| {
         entry.map(|entry| (entry.meta(), entry.value().to_vec()))
     });
     let copied = match root {

@@ -6,6 +6,7 @@ use crate::events::Event;
 use crate::keyspace::collection::{Edit, ListEdit, Lists};
 use crate::keyspace::pop::take;
 use crate::number::parse_i64;
+use crate::value::ValueType;
 use sexton_engine::page::End;
 
 /// LPUSH key element [element ...].
@@ -104,10 +105,11 @@ fn pop(ctx: &mut Ctx<'_, '_>, side: Side, wrong_arity: &'static str) -> CommandR
         popped.answer_elements(ctx.out);
         return Ok(());
     }
-    let found = ctx.inspect_whole(Purpose::Write, db, key, |entry, _| match entry {
-        None => Ok(None),
-        Some(entry) => take(entry, wanted).map(Some).ok_or(CommandError::WrongType),
-    })?;
+    let found =
+        ctx.inspect_whole(Purpose::Write, (db, key), &[ValueType::List], |entry, _| match entry {
+            None => Ok(None),
+            Some(entry) => take(entry, wanted).map(Some).ok_or(CommandError::WrongType),
+        })?;
     match (found, count) {
         (None, None) => ctx.out.null(),
         (None, Some(_)) => ctx.out.null_array(),

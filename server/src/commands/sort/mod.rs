@@ -12,6 +12,7 @@ use crate::dispatch::{Binding, CommandError, CommandResult, Ctx, Purpose};
 use crate::events::Event;
 use crate::keyspace::Kind;
 use crate::keyspace::collection::{Edit, ListEdit, Lists, Sets, SortedSets};
+use crate::value::ValueType;
 use options::Options;
 use sexton_engine::Entry;
 use texts::Texts;
@@ -34,7 +35,8 @@ fn run(ctx: &mut Ctx<'_, '_>, read_only: bool) -> CommandResult {
     let reads_all_keys = ctx.client.may_with_all_keys(ctx.spec, ctx.args, KeyRights::READ);
     let mut options = Options::parse(ctx.args, read_only, reads_all_keys)?;
     let (db, key) = (ctx.client.db, ctx.args.get(1));
-    let source = ctx.inspect_whole(Purpose::Read, db, key, |entry, _| {
+    let wanted = [ValueType::List, ValueType::Set, ValueType::SortedSet];
+    let source = ctx.inspect_whole(Purpose::Read, (db, key), &wanted, |entry, _| {
         entry.map_or(Some(Source::default()), Source::of).ok_or(CommandError::WrongType)
     })?;
     // Redis' sets have no order of their own: if the result must be deterministic, they are sorted.

@@ -2,8 +2,10 @@
 
 use crate::dispatch::{Ctx, Purpose};
 use crate::keyspace::collection::Hashes;
+use crate::keyspace::paged::Keyed;
 use crate::keyspace::{Kind, StringView};
 use crate::resp::Reply;
+use crate::value::ValueType;
 
 /// The target of a pattern for an element. Redis reads patterns as C strings: only the part before a NUL counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +57,18 @@ impl<'p> Pattern<'p> {
             Self::Nothing => look(None, ctx.out),
             Self::Key { before, behind, field } => {
                 let key = [before, element, behind].concat();
-                ctx.inspect_whole(Purpose::Read, ctx.client.db, &key, |entry, out| {
+                // Of a hash in pages only the page of the field is read.
+                if let Some(field) = field
+                    && let Ok(Some(paged)) = ctx.paged::<Hashes>(Purpose::Read, &key)
+                {
+                    let value = ctx.read_pages(&key, &paged, |hash: &Keyed, pages, _| {
+                        Ok(hash.get(pages, field)?.map(<[u8]>::to_vec))
+                    });
+                    return look(value.as_deref(), ctx.out);
+                }
+                let (db, wanted) = (ctx.client.db, [ValueType::Hash, ValueType::String]);
+                let wanted = &wanted[usize::from(field.is_none())..];
+                ctx.inspect_whole(Purpose::Read, (db, &key), wanted, |entry, out| {
                     match (entry, field) {
                         (None, _) => look(None, out),
                         (Some(entry), Some(field)) => {

@@ -8,6 +8,7 @@ use crate::interop::c_numbers::parse_double;
 use crate::keyspace::Kind;
 use crate::keyspace::collection::{Edit, SetEdit, Sets, SortedSetEdit, SortedSets, order};
 use crate::number::parse_i64;
+use crate::value::ValueType;
 use sexton_engine::Entry;
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -160,7 +161,9 @@ impl Request {
         let mut sources = Vec::with_capacity(count);
         for at in first..first + count {
             let key = args.get(at);
-            let source = ctx.inspect_whole(Purpose::Read, db, key, |entry, _| Source::of(entry));
+            let wanted = [ValueType::Set, ValueType::SortedSet];
+            let source =
+                ctx.inspect_whole(Purpose::Read, (db, key), &wanted, |entry, _| Source::of(entry));
             sources.push(source.ok_or(CommandError::WrongType)?);
         }
         let mut request = Self {

@@ -5,6 +5,7 @@ use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
 use crate::keyspace::collection::SortedSets;
 use crate::keyspace::pop::take;
 use crate::number::parse_i64;
+use crate::value::ValueType;
 
 /// ZPOPMIN key [count].
 pub(super) fn zpopmin(ctx: &mut Ctx<'_, '_>) -> CommandResult {
@@ -39,10 +40,15 @@ fn pop(ctx: &mut Ctx<'_, '_>, side: Side) -> CommandResult {
         popped.answer_pairs(ctx.out);
         return Ok(());
     }
-    let found = ctx.inspect_whole(Purpose::Write, db, key, |entry, _| match entry {
-        None => Ok(None),
-        Some(entry) => take(entry, pop).map(Some).ok_or(CommandError::WrongType),
-    })?;
+    let found = ctx.inspect_whole(
+        Purpose::Write,
+        (db, key),
+        &[ValueType::SortedSet],
+        |entry, _| match entry {
+            None => Ok(None),
+            Some(entry) => take(entry, pop).map(Some).ok_or(CommandError::WrongType),
+        },
+    )?;
     match found {
         Some(popped) if count != Some(0) => {
             ctx.write_rest(key, &popped);
