@@ -10,6 +10,9 @@ use sexton_engine::page::{IntegerText, PageError, PageId, Pages};
 use std::collections::HashSet;
 use std::ops::Range;
 
+/// So many elements of a walk through all cost about as much as one that is drawn.
+const DRAW_COST: u64 = 8;
+
 /// Draws that are tried at once, at most.
 const AT_ONCE: u64 = 1024;
 
@@ -20,18 +23,18 @@ pub struct Draws {
     pub random: u64,
     /// How many elements are wanted.
     pub wanted: u64,
-    /// Each of them once; then it must be far less than all.
+    /// Each of them once; then they must be far fewer than all.
     pub differ: bool,
 }
 
 impl Draws {
     /// For a count of a request: a negative one stands for elements that may be drawn again. `None` where so many are wanted that
-    /// all of them should be looked at.
+    /// it is cheaper to look at all.
     #[must_use]
     pub fn of(count: i64, elements: usize, random: u64) -> Option<Self> {
-        let draws = Self { random, wanted: count.unsigned_abs(), differ: count >= 0 };
-        let is_small = draws.wanted.saturating_mul(3) <= elements as u64;
-        (!draws.differ || is_small).then_some(draws)
+        let wanted = count.unsigned_abs();
+        let are_few = wanted.saturating_mul(DRAW_COST) <= elements as u64;
+        are_few.then_some(Self { random, wanted, differ: count >= 0 })
     }
 
     /// What the nth element is drawn by; not 0.
@@ -165,9 +168,9 @@ mod tests {
 
     #[test]
     fn few_elements_are_drawn_and_many_are_chosen_among_all() {
-        assert!(Draws::of(33, 100, 7).is_some_and(|draws| draws.differ && draws.wanted == 33));
-        assert!(Draws::of(34, 100, 7).is_none());
-        assert!(Draws::of(-1_000, 1, 7).is_some_and(|draws| !draws.differ));
+        assert!(Draws::of(12, 100, 7).is_some_and(|draws| draws.differ && draws.wanted == 12));
+        assert!(Draws::of(-12, 100, 7).is_some_and(|draws| !draws.differ && draws.wanted == 12));
+        assert!(Draws::of(13, 100, 7).is_none() && Draws::of(i64::MIN + 1, 100, 7).is_none());
     }
 
     #[test]
