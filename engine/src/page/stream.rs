@@ -248,6 +248,29 @@ impl Stream {
         Ok((number, self.page(pages, number)?))
     }
 
+    /// The IDs that pages begin with, as the nodes above them know it: of pages, only the first one is read. Nothing is answered for
+    /// nodes that are not in memory, which are added to `missing`. Where the first page of a node was removed, its ID may stand for
+    /// that of the next one.
+    ///
+    /// # Errors
+    /// [`PageError`].
+    pub fn first_ids<P: Pages>(
+        &self,
+        pages: &P,
+        missing: &mut Vec<PageId>,
+    ) -> Result<Vec<EntryId>, PageError> {
+        let bounds = self.tree.bounds(pages, missing)?;
+        let id = |bound: &Bound| {
+            let low = bound.member.first_chunk().map_or(0, |low| u64::from_be_bytes(*low));
+            EntryId::from(bound.order) << 64 | EntryId::from(low)
+        };
+        let mut ids: Vec<EntryId> = bounds.iter().map(id).collect();
+        if let (Some(first), true) = (ids.first_mut(), missing.is_empty()) {
+            *first = self.at(pages, 0)?.1.first;
+        }
+        Ok(ids)
+    }
+
     /// The position of the page in which an entry with this ID is. Where there is none it is that of a neighbour: all entries before
     /// the page are below the ID, and all behind it above.
     ///

@@ -255,3 +255,27 @@ fn cold_pages_of_a_stream_are_loaded_for_who_needs_them() {
         assert!(loads <= most, "{request}: {loads} rounds");
     }
 }
+
+#[test]
+fn what_is_said_of_a_long_stream_reads_nodes_and_no_pages_but_its_ends() {
+    let (mut paged, mut whole) = (bench(200, 10), bench(u64::MAX, 10));
+    let mut replies = Vec::new();
+    for bench in [&mut paged, &mut whole] {
+        let mut client = bench.client();
+        fill(bench, &mut client, "s", 5000);
+        replies.push(bench.run(&mut client, "XINFO STREAM s"));
+    }
+    assert!(replies[0].contains("radix-tree-keys\r\n:500\r\n"), "{}", replies[0]);
+    assert_eq!(replies[0], replies[1], "the tree that Redis would have");
+    let mut client = paged.client();
+    paged.server.engine.flush().expect("flushed");
+    paged.server.engine.set_memory_bound(1);
+    for _ in 0..50 {
+        paged.run(&mut client, "EXISTS s");
+    }
+    let before = paged.server.engine.stats().cold_reads;
+    let (_, reply) = rounds(&mut paged, &mut client, "XINFO STREAM s");
+    assert_eq!(reply, replies[1]);
+    let reads = paged.server.engine.stats().cold_reads - before;
+    assert!((10..=30).contains(&reads), "{reads} reads of 500 pages");
+}

@@ -254,6 +254,41 @@ impl Tree {
         Ok(ids)
     }
 
+    /// What parts each page of the order from the one before, as nodes say it; the least of the first one. Nothing is answered for
+    /// nodes that are not in memory, which are added to `missing`. Where the first page of a node has gone, the next one has its bound.
+    pub(super) fn bounds<P: Pages>(
+        &self,
+        pages: &P,
+        missing: &mut Vec<PageId>,
+    ) -> Result<Vec<Bound>, PageError> {
+        let mut level = Vec::new();
+        if self.pages > 0 {
+            level.push((self.root, Bound::least()));
+        }
+        for _ in 0..self.levels {
+            let mut below = Vec::new();
+            for (number, own) in level {
+                let id = node_id(number);
+                if !pages.is_in_memory(id) {
+                    missing.push(id);
+                    continue;
+                }
+                let node = node(pages, number)?;
+                below.push((node.number(0).map_err(at_page(id))?, own));
+                for at in 1..node.len() {
+                    let (order, member) = node.bound(at).map_err(at_page(id))?;
+                    let bound = Bound { order, member: member.into() };
+                    below.push((node.number(at).map_err(at_page(id))?, bound));
+                }
+                if below.len() > self.pages as usize {
+                    return Err(wrong(id, "as many pages as the descriptor counts"));
+                }
+            }
+            level = below;
+        }
+        Ok(level.into_iter().map(|(_, bound)| bound).collect())
+    }
+
     /// Says how many members the page at the end of a way has, on all levels. What is above is in memory.
     pub(super) fn set_count<P: Pages>(
         &self,

@@ -72,7 +72,8 @@ impl<'p> NodePage<'p> {
         Ok(self.heap().saturating_add(u32_at(self.payload, self.ends() + at * END_BYTES)? as usize))
     }
 
-    fn bound(&self, at: usize) -> Result<(u64, &'p [u8]), Damage> {
+    /// What parts child `at`, which is not the first one, from the one before.
+    pub(super) fn bound(&self, at: usize) -> Result<(u64, &'p [u8]), Damage> {
         let order = u64_at(self.payload, self.orders() + at * ORDER_BYTES)?;
         let start = if at == 0 { self.heap() } else { self.end(at - 1)? };
         match self.payload.get(start..self.end(at)?) {

@@ -16,6 +16,9 @@ use sexton_engine::page::{Descriptor, PageEdit, PageError, PageId, Pages, PartKi
 use sexton_persistence::rdb::StreamId;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Nodes that are read for their IDs; of more, what the tree over them knows must do.
+const NODES_LOOKED_AT: u64 = if cfg!(test) { 16 } else { 64 };
+
 /// A stream, with its head.
 #[derive(Clone, Debug)]
 pub struct Streamed {
@@ -379,7 +382,13 @@ impl Streamed {
             return Err(super::without(PartKind::Stream).into());
         };
         let mut node_ids = Vec::new();
-        if parts.node_ids {
+        if parts.node_ids && self.stream.pages() > NODES_LOOKED_AT {
+            let mut missing = Vec::new();
+            node_ids = self.stream.first_ids(pages, &mut missing)?;
+            if !missing.is_empty() {
+                return Err(Stop::Missing(missing));
+            }
+        } else if parts.node_ids {
             self.needs(pages, 0..self.stream.pages())?;
             for position in 0..self.stream.pages() {
                 node_ids.push(self.stream.at(pages, position)?.1.first());
