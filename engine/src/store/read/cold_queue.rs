@@ -1,7 +1,6 @@
 //! The queue of the cold-read threads, and what they count.
 
-use super::load::Want;
-use super::load_request::Request;
+use super::load::{Request, Want};
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

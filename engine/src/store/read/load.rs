@@ -134,6 +134,23 @@ impl Waiting {
     }
 }
 
+/// What is left of a request.
+pub(super) struct Request {
+    pub(super) keys: Arc<[Want]>,
+    pub(super) from: usize,
+    pub(super) waiting: Waiter,
+}
+
+impl Request {
+    /// Nothing more is asked for.
+    pub(super) fn refuse(&self, error: &EngineError) {
+        // And the step that all were asked for.
+        for _ in self.from..=self.keys.len() {
+            self.waiting.one_done(Some(error.clone()));
+        }
+    }
+}
+
 /// How far a load is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::store) enum LoadState {

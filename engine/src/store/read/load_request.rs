@@ -6,7 +6,7 @@
 use crate::store::engine::{Engine, EngineError};
 use crate::store::read::cold::Beyond;
 use crate::store::read::cold_queue::{Job, Read};
-use crate::store::read::load::{Load, LoadState, Waiter, Waiting, Want};
+use crate::store::read::load::{Load, LoadState, Request, Waiter, Waiting, Want};
 use crate::store::shard::shard_of;
 use crate::store::tx::OwnedKey;
 use std::sync::atomic::Ordering;
@@ -59,13 +59,6 @@ impl Drop for LoadPin {
             self.engine.keep_within_bound(&mut shard);
         }
     }
-}
-
-/// What is left of a request.
-pub(super) struct Request {
-    keys: Arc<[Want]>,
-    from: usize,
-    waiting: Waiter,
 }
 
 impl Engine {
@@ -267,16 +260,6 @@ impl Engine {
         drop(shard);
         for waiter in waiters {
             waiter.one_done(error.clone());
-        }
-    }
-}
-
-impl Request {
-    /// Nothing more is asked for.
-    fn refuse(&self, error: &EngineError) {
-        // And the step that all were asked for.
-        for _ in self.from..=self.keys.len() {
-            self.waiting.one_done(Some(error.clone()));
         }
     }
 }

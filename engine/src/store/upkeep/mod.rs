@@ -9,6 +9,7 @@ pub(in crate::store) mod due;
 pub(in crate::store) mod events;
 pub(in crate::store) mod evict;
 pub(in crate::store) mod figures;
+mod keep_bound;
 pub(in crate::store) mod memory;
 pub(in crate::store) mod rest;
 pub(in crate::store) mod room;
