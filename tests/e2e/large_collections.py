@@ -18,8 +18,6 @@ from harness.steps import Steps
 
 #: Elements a command of the load.
 A_COMMAND = 200
-#: Elements a reply of a walk: a stream of some MB.
-A_WALK = 100_000
 KINDS = ("list", "set", "hash", "zset")
 #: Time for which others are watched while a collection is swept.
 SWEEP_S = 2.0
@@ -182,9 +180,11 @@ def walk(steps, server, connection, kind, count):
     seen, wrong = 0, 0
     with Visited(server, f"walk through the {kind}"), Timer(f"walk through the {kind}", count):
         if kind in ("list", "zset"):
-            for start in range(0, count, A_WALK):
+            # A reply may take an eighth of the bound.
+            together = count // 100
+            for start in range(0, count, together):
                 command = "LRANGE" if kind == "list" else "ZRANGE"
-                got = connection.cmd(command, kind, start, start + A_WALK - 1)
+                got = connection.cmd(command, kind, start, start + together - 1)
                 of = value if kind == "list" else member
                 wrong += sum(one != of(start + at) for at, one in enumerate(got))
                 seen += len(got)
