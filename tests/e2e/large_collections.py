@@ -11,7 +11,7 @@ import multiprocessing
 import random
 import time
 
-from harness.load import RssSampler, Timer, pipelined
+from harness.load import RssSampler, Timer, send_all
 from harness.resp import encode
 from harness.server import Server
 from harness.steps import Steps
@@ -148,12 +148,9 @@ class Visited:
 
 
 def load(steps, server, connection, kind, count):
-    refused = []
-    with Visited(server, f"load of the {kind}"), Timer(f"load of the {kind}", count):
-        for _, reply in pipelined(connection, loads(kind, count), depth=64):
-            if reply.is_error():
-                refused.append(reply.raw[:100])
-    steps.check(f"load of the {kind}", not refused, f"{len(refused)} refused, first {refused[:1]}" if refused else "")
+    title = f"load of the {kind}"
+    with Visited(server, title):
+        send_all(steps, title, connection, loads(kind, count), count, lambda reply: not reply.is_error(), depth=64)
 
 
 def elements(steps, server, connection, kind, count, rng, asked):

@@ -9,7 +9,7 @@ import argparse
 import random
 import time
 
-from harness.load import RssSampler, Timer, incompressible, pipelined
+from harness.load import RssSampler, Timer, incompressible, pipelined, send_all
 from harness.server import Server
 from harness.steps import Steps
 
@@ -24,13 +24,8 @@ def expected(index, generations, size):
 
 
 def write(steps, title, connection, indexes, generations, size):
-    wrong = []
     requests = ([b"SET", name(i), expected(i, generations, size)] for i in indexes)
-    with Timer(title, len(indexes)):
-        for _, reply in pipelined(connection, requests):
-            if reply.raw != b"+OK\r\n":
-                wrong.append(reply.raw[:80])
-    steps.check(title, not wrong, f"{len(wrong)} refused, first {wrong[:1]}" if wrong else "")
+    send_all(steps, title, connection, requests, len(indexes), lambda reply: reply.raw == b"+OK\r\n")
 
 
 def verify(steps, title, connection, indexes, generations, size):

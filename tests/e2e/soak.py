@@ -512,7 +512,7 @@ def main():
         if rows and not work.failures:
             compare(steps, rows)
         log = server.log_path.read_text(errors="replace")
-        steps.check("no panic", "panicked" not in log, log[log.find("panicked") - 200 :][:2000] if "panicked" in log else "")
+        steps.check("no panic", "panicked" not in log, log[max(0, log.find("panicked") - 200) :][:2000] if "panicked" in log else "")
         done = sum(work.requests.values())
         print(f"{done:,} requests of {len(work.requests)} kinds, errors: "
               + ", ".join(f"{name} {count}" for name, count in work.errors.most_common(12)))  # fmt: skip

@@ -19,8 +19,8 @@ impl Pins {
     }
 
     /// Keeps what was loaded.
-    pub fn push(&mut self, pin: LoadPin, are_pages: bool) {
-        self.page_bytes += if are_pages { pin.read_bytes() } else { 0 };
+    pub fn push(&mut self, pin: LoadPin) {
+        self.page_bytes += pin.page_bytes();
         self.pins.push(pin);
     }
 

@@ -44,8 +44,8 @@ const UNAUTHENTICATED_INPUT_BYTES: usize = 1 << 20;
 
 /// The reason why a connection is suspended.
 pub(super) enum Parked {
-    /// Cold keys, or pages, are being read.
-    Load(Arc<Mutex<Option<Result<LoadPin, EngineError>>>>, bool),
+    /// Cold keys are being read.
+    Load(Arc<Mutex<Option<Result<LoadPin, EngineError>>>>),
     /// A moment must pass.
     Timer(Pin<Box<Sleep>>),
     /// WAITAOF, or CLIENT PAUSE: ended by another client, by a timeout, or by a disconnect.
@@ -511,12 +511,11 @@ impl Connection {
                 let slot = Arc::new(Mutex::new(None));
                 let (to, session) = (Arc::clone(&slot), Arc::clone(&self.session));
                 let max_bytes = self.pins.room_bytes(load_max_bytes(&self.server), &keys);
-                let are_pages = keys.iter().any(Want::is_page);
                 self.server.engine.load_wanted(keys, max_bytes, move |result| {
                     *to.lock() = Some(result);
                     session.wake_task();
                 });
-                Some(Parked::Load(slot, are_pages))
+                Some(Parked::Load(slot))
             }
         };
     }
@@ -568,9 +567,8 @@ impl Connection {
                         Outcome::Done(required) => break required,
                         Outcome::Cold(keys) => {
                             let max_bytes = pins.room_bytes(load_max_bytes(&server), &keys);
-                            let are_pages = keys.iter().any(Want::is_page);
                             match load_blocking(&server, keys, max_bytes) {
-                                Ok(pin) => pins.push(pin, are_pages),
+                                Ok(pin) => pins.push(pin),
                                 Err(EngineError::LoadTooLarge { .. }) => client.load_refused = true,
                                 Err(error) => {
                                     out.error(format!("ERR storage: {error}").as_bytes());
@@ -627,14 +625,13 @@ impl Connection {
                 }
                 self.note_waited("write-stall");
             }
-            Some(Parked::Load(slot, are_pages)) => {
-                let are_pages = *are_pages;
+            Some(Parked::Load(slot)) => {
                 let Some(result) = slot.lock().take() else { return Poll::Pending };
                 self.note_waited("cold-read");
                 match result {
                     Ok(pin) => {
                         self.loads_ahead = true;
-                        self.pins.push(pin, are_pages);
+                        self.pins.push(pin);
                     }
                     // The keys of the request alone may be few enough.
                     Err(EngineError::LoadTooLarge { .. }) if self.loads_ahead => {

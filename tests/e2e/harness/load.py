@@ -31,6 +31,16 @@ def _batch(connection, batch):
         yield request, connection.read_node()
 
 
+def send_all(steps, title, connection, requests, count, is_right, depth=256):
+    """Sends requests whose replies must all be right, as a named step with its rate."""
+    wrong = []
+    with Timer(title, count):
+        for _, reply in pipelined(connection, requests, depth):
+            if not is_right(reply):
+                wrong.append(reply.raw[:100])
+    steps.check(title, not wrong, f"{len(wrong)} refused, first {wrong[:1]}" if wrong else "")
+
+
 class RssSampler(threading.Thread):
     """Samples a process' resident memory until `stop`; `peak` is in bytes."""
 

@@ -194,7 +194,14 @@ const KEPT_LOADS: usize = 64;
 #[derive(Default)]
 pub(in crate::store) struct Loads {
     /// By [`key::hash`] of the key: eviction asks for each entry that it looks at.
-    map: HashTable<(Slot, Box<[u8]>, Load)>,
+    map: HashTable<OfKey>,
+}
+
+type OfKey = (Slot, Box<[u8]>, Load);
+
+/// Whether a load is that of this key.
+fn is_of(slot: Slot, key: &[u8]) -> impl Fn(&OfKey) -> bool {
+    move |(of, name, _)| *of == slot && **name == *key
 }
 
 impl Loads {
@@ -212,16 +219,14 @@ impl Loads {
         if self.map.is_empty() {
             return None;
         }
-        let is_it = |(of, name, _): &(Slot, Box<[u8]>, Load)| *of == slot && **name == *key;
-        self.map.find(key::hash(key), is_it).map(|(_, _, load)| load)
+        self.map.find(key::hash(key), is_of(slot, key)).map(|(_, _, load)| load)
     }
 
     pub(in crate::store) fn get_mut(&mut self, slot: Slot, key: &[u8]) -> Option<&mut Load> {
         if self.map.is_empty() {
             return None;
         }
-        let is_it = |(of, name, _): &(Slot, Box<[u8]>, Load)| *of == slot && **name == *key;
-        self.map.find_mut(key::hash(key), is_it).map(|(_, _, load)| load)
+        self.map.find_mut(key::hash(key), is_of(slot, key)).map(|(_, _, load)| load)
     }
 
     /// Notes a load of a key that has none.
@@ -232,8 +237,7 @@ impl Loads {
     }
 
     pub(in crate::store) fn remove(&mut self, slot: Slot, key: &[u8]) {
-        let is_it = |(of, name, _): &(Slot, Box<[u8]>, Load)| *of == slot && **name == *key;
-        if let Ok(found) = self.map.find_entry(key::hash(key), is_it) {
+        if let Ok(found) = self.map.find_entry(key::hash(key), is_of(slot, key)) {
             found.remove();
         }
         if self.map.is_empty() && self.map.capacity() > KEPT_LOADS {

@@ -25,10 +25,11 @@ pub struct LoadPin {
 }
 
 impl LoadPin {
-    /// Bytes of values that were read for it.
+    /// Bytes of pages that were read for it.
     #[must_use]
-    pub fn read_bytes(&self) -> u64 {
-        self.read_bytes
+    pub fn page_bytes(&self) -> u64 {
+        // Pages are sorted behind keys, and nobody asks for both at once.
+        if self.keys.last().is_some_and(Want::is_page) { self.read_bytes } else { 0 }
     }
 }
 

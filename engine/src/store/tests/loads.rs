@@ -20,7 +20,7 @@ fn cold_store(bound_bytes: u64) -> Engine {
     store_of(KEYS, VALUE_BYTES, bound_bytes)
 }
 
-/// A store whose values are on the device, in tables of [`KEYS`] keys.
+/// A store whose values are on the device, in [`KEYS`] tables.
 fn store_of(keys: usize, value_bytes: usize, bound_bytes: u64) -> Engine {
     let storage = SimStorage::new();
     let options = || EngineOptions {
@@ -32,11 +32,10 @@ fn store_of(keys: usize, value_bytes: usize, bound_bytes: u64) -> Engine {
     for number in 0..keys {
         let value = vec![number as u8; value_bytes];
         run(&engine, &Op::Put(0, name(number), Meta::default(), value));
-        if keys == KEYS || number % KEYS == 0 {
+        if (number + 1) % (keys / KEYS) == 0 {
             engine.flush_now().expect("flushed");
         }
     }
-    engine.flush_now().expect("flushed");
     engine.close().expect("close");
     drop(engine);
     Engine::open(options(), &mut replay).expect("the same store").0

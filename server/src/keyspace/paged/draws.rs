@@ -83,7 +83,7 @@ impl Keyed {
         missed: PageError,
     ) -> Stop {
         nths.end = nths.end.min(nths.start.saturating_add(AT_ONCE));
-        Ranked::missing_of(nths.map(|nth| self.draw(pages, draws, nth)), missed)
+        Stop::of_looks(nths.map(|nth| self.draw(pages, draws, nth)), missed)
     }
 
     /// Shows keys and values until `show` is false.

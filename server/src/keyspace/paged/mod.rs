@@ -30,6 +30,7 @@ use sexton_engine::page::{
     Damage, Descriptor, List, ListSizes, PageError, PageId, Pages, PartKind, Totals,
 };
 use sexton_engine::{EngineError, Entry, Key, Meta, OwnedKey, Tx, TxPages, Want};
+use std::collections::BTreeSet;
 
 /// Pages of one collection that are brought into memory in advance.
 const LIKELY_PAGES_MAX: usize = 256;
@@ -128,6 +129,14 @@ pub enum Stop {
 }
 
 impl Stop {
+    /// The pages that these looks miss, one of which has missed one.
+    fn of_looks<T>(looks: impl Iterator<Item = Result<T, PageError>>, missed: PageError) -> Self {
+        if !matches!(missed, PageError::Missing(_)) {
+            return missed.into();
+        }
+        needs_looks(looks).err().unwrap_or_else(|| missed.into())
+    }
+
     /// Where pages are missing, those of `also` that are not in memory either come along with them.
     fn along_with<P: Pages>(mut self, pages: &P, also: impl Iterator<Item = PageId>) -> Self {
         if let Self::Missing(missing) = &mut self {
@@ -135,6 +144,28 @@ impl Stop {
         }
         self
     }
+}
+
+/// What these looks need is in memory: they are all made until one is not, and made again.
+///
+/// # Errors
+/// The pages that they have missed, all at once.
+fn needs_looks<T>(looks: impl Iterator<Item = Result<T, PageError>>) -> Result<(), Stop> {
+    let mut missing = BTreeSet::new();
+    for look in looks {
+        match look {
+            Ok(_) => {}
+            Err(PageError::Missing(page)) => {
+                missing.insert(page);
+                if page.part == PartKind::Nodes {
+                    // Whoever reads a node mostly reads its counts.
+                    missing.insert(PageId { part: PartKind::Counts, ..page });
+                }
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    if missing.is_empty() { Ok(()) } else { Err(Stop::Missing(missing.into_iter().collect())) }
 }
 
 impl From<PageError> for Stop {

@@ -1,6 +1,6 @@
 //! Sorted sets in pages.
 
-use super::{Failed, Paged, Stop, Structure, change};
+use super::{Failed, Paged, Stop, Structure, change, needs_looks};
 use crate::blocking::{Pop, Side};
 use crate::keyspace::pop::Popped;
 use sexton_engine::page::{
@@ -8,7 +8,6 @@ use sexton_engine::page::{
     hash_of,
 };
 use sexton_engine::{Key, Tx};
-use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Range;
 
@@ -70,28 +69,6 @@ impl Ranked {
         self.set.top_ids()
     }
 
-    /// What these looks need is in memory: they are all made until one is not, and made again.
-    ///
-    /// # Errors
-    /// The pages that they have missed, all at once.
-    pub fn needs_all<T>(looks: impl Iterator<Item = Result<T, PageError>>) -> Result<(), Stop> {
-        let mut missing = BTreeSet::new();
-        for look in looks {
-            match look {
-                Ok(_) => {}
-                Err(PageError::Missing(page)) => {
-                    missing.insert(page);
-                    if page.part == PartKind::Nodes {
-                        // Whoever reads a node mostly reads its counts.
-                        missing.insert(PageId { part: PartKind::Counts, ..page });
-                    }
-                }
-                Err(error) => return Err(error.into()),
-            }
-        }
-        if missing.is_empty() { Ok(()) } else { Err(Stop::Missing(missing.into_iter().collect())) }
-    }
-
     /// What says the scores of these members is in memory.
     ///
     /// # Errors
@@ -101,7 +78,7 @@ impl Ranked {
         pages: &P,
         members: impl Iterator<Item = &'m [u8]>,
     ) -> Result<(), Stop> {
-        Self::needs_all(members.map(|member| self.set.score(pages, member, self.hash(member))))
+        needs_looks(members.map(|member| self.set.score(pages, member, self.hash(member))))
     }
 
     /// All pages that a change of these members misses, where it has missed one; of those with a score, those where they stand
@@ -119,19 +96,8 @@ impl Ranked {
             let own = self.set.rank(pages, member, self.hash(member)).map(|_| 0);
             std::iter::once(own).chain(place)
         });
-        let stop = Self::missing_of(looks, missed);
+        let stop = Stop::of_looks(looks, missed);
         stop.along_with(pages, self.set.overdue_splits(changes))
-    }
-
-    /// The pages that these looks miss, one of which has missed one.
-    pub(super) fn missing_of<T>(
-        looks: impl Iterator<Item = Result<T, PageError>>,
-        missed: PageError,
-    ) -> Stop {
-        if !matches!(missed, PageError::Missing(_)) {
-            return missed.into();
-        }
-        Self::needs_all(looks).err().unwrap_or_else(|| missed.into())
     }
 
     /// The pages that the members with these ranks miss.
@@ -165,7 +131,7 @@ impl Ranked {
     /// # Errors
     /// [`Stop`].
     pub fn rank<P: Pages>(&self, pages: &P, member: &[u8]) -> Result<Option<(u64, f64)>, Stop> {
-        Self::needs_all(std::iter::once(self.set.rank(pages, member, self.hash(member))))?;
+        needs_looks(std::iter::once(self.set.rank(pages, member, self.hash(member))))?;
         let found = self.set.rank(pages, member, self.hash(member))?;
         Ok(found.map(|(rank, score)| (rank, score.number())))
     }
@@ -179,7 +145,7 @@ impl Ranked {
         pages: &P,
         cuts: [Cut<'_>; N],
     ) -> Result<[u64; N], Stop> {
-        Self::needs_all(cuts.iter().map(|cut| self.set.count_before(pages, *cut)))?;
+        needs_looks(cuts.iter().map(|cut| self.set.count_before(pages, *cut)))?;
         let mut counts = [0; N];
         for (count, cut) in counts.iter_mut().zip(cuts) {
             *count = self.set.count_before(pages, cut)?;
@@ -282,7 +248,7 @@ impl Ranked {
     pub fn only_score<P: Pages>(&self, pages: &P) -> Result<Option<Score>, Stop> {
         let last = self.len().saturating_sub(1);
         let ends = || [self.set.iter(pages, 0).next(), self.set.iter_back(pages, last).next()];
-        Self::needs_all(ends().into_iter().flatten())?;
+        needs_looks(ends().into_iter().flatten())?;
         let [Some(first), Some(last)] = ends() else { return Ok(None) };
         let (first, last) = (first?.0, last?.0);
         Ok((first.order() == last.order()).then_some(first))
