@@ -15,6 +15,7 @@ use super::linear::{self, Stretch};
 use super::store::{Damage, PageEdit, PageError, PageId, Pages, PartKind, at_page};
 use super::times::Times;
 use super::{Put, Totals, fits};
+use std::ops::Range;
 
 /// How full pages get, on average.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -176,7 +177,12 @@ impl Hash {
 
     /// All pages.
     pub fn page_ids(&self) -> impl Iterator<Item = PageId> + use<> {
-        (0..self.pages).map(id)
+        Self::ids(0..self.pages)
+    }
+
+    /// The pages with these numbers.
+    pub fn ids(numbers: Range<u32>) -> impl Iterator<Item = PageId> + use<> {
+        numbers.map(id)
     }
 
     /// A page that is to be walked.
@@ -201,13 +207,17 @@ impl Hash {
         place.map(|place| external::read(pages, page.value(&place))).transpose()
     }
 
-    /// The pages of long values that are not in memory, of entries that are.
-    pub fn missing_values<P: Pages>(&self, pages: &P) -> Result<Vec<PageId>, PageError> {
+    /// The pages of long values that are not in memory, of entries of the pages with these numbers, which are.
+    pub fn missing_values<P: Pages>(
+        &self,
+        pages: &P,
+        numbers: Range<u32>,
+    ) -> Result<Vec<PageId>, PageError> {
         let mut missing = Vec::new();
         if self.externals.count == 0 {
             return Ok(missing);
         }
-        for id in self.page_ids() {
+        for id in Self::ids(numbers) {
             for entry in self.page(pages, id)?.entries() {
                 let (_, value, _) = entry.map_err(at_page(id))?;
                 let page = value.external().map(Reference::page);

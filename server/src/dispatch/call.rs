@@ -76,6 +76,15 @@ pub(crate) fn call_in_script(ctx: &mut Ctx<'_, '_>) -> Result<Called, CommandErr
     run(ctx, 0)
 }
 
+/// Like [`call`], but for a piece of a long reply, whose keys are remembered already.
+///
+/// # Errors
+/// Those of [`call`].
+pub(super) fn call_for_piece(ctx: &mut Ctx<'_, '_>, mark: usize) -> Result<Called, CommandError> {
+    ctx.changes.begin_command(Some(ctx.client.id));
+    run(ctx, mark)
+}
+
 fn run(ctx: &mut Ctx<'_, '_>, mark: usize) -> Result<Called, CommandError> {
     ctx.client.would_wait = None;
     let result = run_guarded(ctx).inspect_err(|_| ctx.changes.forget())?;

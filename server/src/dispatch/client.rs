@@ -1,6 +1,6 @@
 //! The state of one connection that commands can read and change.
 
-use super::{Args, CommandError, CommandSpec, LogWait, SnapshotSession, Tally};
+use super::{Args, CommandError, CommandSpec, LogWait, LongReply, SnapshotSession, Tally};
 use crate::auth::{Denial, Identity};
 use crate::blocking::Waiter;
 use crate::events::pubsub::{Kind, Subscriptions};
@@ -46,6 +46,8 @@ pub struct Client {
     pub may_miss: bool,
     /// What such a command needs.
     pub missed: Vec<Want>,
+    /// How the reply to its request leaves.
+    pub long_reply: LongReply,
     /// The wait requested by the current command: set by its handler, which found nothing.
     pub would_wait: Option<Box<Waiter>>,
     /// What the connection waits for.

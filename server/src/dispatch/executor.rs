@@ -9,6 +9,7 @@ use super::fast_counts::{FastCounts, PlainSpecs};
 use super::gate::{Refusal, Verdict, wait_or_refuse};
 use super::latch::{Scope, latch};
 use super::load::{cold_keys_before, wants};
+use super::long_reply::{LongReply, OpenReply, answer_long};
 use super::replay_buf::ReplayBuf;
 use super::{
     Args, Class, CommandError, CommandSpec, Ctx, Flags, LogWait, OUT_OF_MEMORY, Table, Traits,
@@ -267,7 +268,19 @@ impl Executor {
         let engine = &server.engine;
         let (table, started, mark) = (self.table, Instant::now(), out.len());
         let changes = &mut self.changes;
-        let ended = match Scope::of(spec, client) {
+        let scope = Scope::of(spec, client);
+        let long = match std::mem::take(&mut client.long_reply) {
+            LongReply::Wanted if self.may_block => {
+                OpenReply::open(server, client, spec, args, now_ms).transpose()
+            }
+            _ => None,
+        };
+        let ended = match scope {
+            _ if let Some(long) = long => answer_long(
+                &mut Ctx { server, client, table, args, spec, out, tx: None, changes, now_ms },
+                long,
+                mark,
+            ),
             scope @ (Scope::Keys | Scope::All) => {
                 let latched = latch(&mut self.hashes, server, scope, spec, args);
                 let occupied = server.running_scripts.occupied();
@@ -300,6 +313,13 @@ impl Executor {
                         changes.publish(&server.events, required);
                         client.waiter = Some(Arc::clone(&waiter));
                         return Outcome::Blocks(waiter);
+                    }
+                    Ok(_) if client.long_reply.is_wanted() => {
+                        out.truncate(mark);
+                        // What was due of the collection is gone.
+                        let required = commit(server, tx, changes, scope, &self.hashes);
+                        changes.publish(&server.events, required);
+                        return Outcome::Offload;
                     }
                     Ok(called) => (called, commit(server, tx, changes, scope, &self.hashes)),
                     Err(error) => {

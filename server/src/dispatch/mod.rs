@@ -37,6 +37,7 @@ pub(crate) mod load;
 #[cfg(test)]
 mod log_form_tests;
 mod log_wait;
+mod long_reply;
 mod obstacles;
 mod paged;
 #[cfg(test)]
@@ -81,6 +82,7 @@ pub(crate) use latch::each_key;
 #[cfg(test)]
 pub(crate) use left_out::{Step, leaving_out};
 pub use log_wait::LogWait;
+pub(crate) use long_reply::{LongReply, PIECE_BYTES};
 pub(crate) use paged::needs;
 pub use snapshot_session::SnapshotSession;
 pub(crate) use snapshot_session::snapshot_error;

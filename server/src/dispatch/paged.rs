@@ -16,6 +16,10 @@ fn whole_or_give_up<T>(found: Result<T, EngineError>) -> T {
     found.unwrap_or_else(|error| give_up(error))
 }
 
+fn of_type<K: Kind>(paged: Paged) -> Result<Paged, CommandError> {
+    if paged.value_type() == Some(K::TYPE) { Ok(paged) } else { Err(WrongType.into()) }
+}
+
 impl Ctx<'_, '_> {
     /// Ends the run of this command, which needs what is not in memory: it runs again from its beginning when that is. Or its
     /// storage has failed it.
@@ -68,6 +72,9 @@ impl Ctx<'_, '_> {
         if !engine.has_pages() || !engine.takes_pages() || self.client.snapshot_session.is_some() {
             return Ok(None);
         }
+        if let Some(paged) = self.client.long_reply.collection() {
+            return of_type::<K>(paged.clone()).map(Some);
+        }
         let key_of = self.key_in(db, key);
         let Some(tx) = self.tx.as_deref_mut() else { return Ok(None) };
         let is_paged =
@@ -88,8 +95,7 @@ impl Ctx<'_, '_> {
         }
         let found = self
             .inspect_what_is_left(purpose, db, key, true, |entry, _| entry.map(Paged::of_entry));
-        let Some(paged) = found.and_then(whole_or_give_up) else { return Ok(None) };
-        if paged.value_type() == Some(K::TYPE) { Ok(Some(paged)) } else { Err(WrongType.into()) }
+        found.and_then(whole_or_give_up).map(of_type::<K>).transpose()
     }
 
     /// True if a look at a few pages of a hash shows a field that is not due.

@@ -1,6 +1,7 @@
 //! The short path of keyed requests that meet no obstacle: the gate's per-request checks are made once per batch,
 //! and the clock is read once for many requests.
 
+use super::long_reply::LongReply;
 use super::after::{refuse, refuse_cut};
 use super::call::call_missing;
 use super::client::Client;
@@ -71,6 +72,14 @@ impl Executor {
         let args = args.with_key_hashes(&self.hashes, 1);
         let mut ctx = Ctx { server, client, table, args, spec, out, tx: tx_ref, changes, now_ms };
         let ended = match call_missing(&mut ctx, mark) {
+            Ok(_) if client.long_reply.is_wanted() => {
+                // The long way finds that again, and hands it to a helper thread.
+                take_back(server, tx, changes, spec.name);
+                client.long_reply = LongReply::None;
+                out.truncate(mark);
+                out.limit(u64::MAX);
+                return None;
+            }
             Ok(called) => (called, commit(server, tx, changes, Scope::Keys, &self.hashes)),
             Err(error) => {
                 take_back(server, tx, changes, spec.name);

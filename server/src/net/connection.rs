@@ -5,6 +5,7 @@
 
 use super::batch::{BatchRun, Kind};
 use super::helper::HelperPool;
+use super::offload::Helped;
 use super::room::{READ_STEP_BYTES, room_to_make};
 use super::stream::Stream;
 use super::worker::{READ_BUFFER_BYTES, WorkerState};
@@ -14,15 +15,14 @@ use crate::client_eviction::{TASK_BYTES, evict_clients};
 use crate::client_memory::{load_max_bytes, reply_max_bytes, request_max_bytes};
 use crate::clock::now_ms;
 use crate::dispatch::client::Client;
-use crate::dispatch::{Args, LogWait, OUT_OF_MEMORY, Outcome, error_of};
-use crate::keyspace::{Pins, load_blocking};
-use crate::resp::{Limits, ProtocolError, Reply, Scanner, pack};
+use crate::dispatch::{Args, LogWait, OUT_OF_MEMORY, Outcome, PIECE_BYTES};
+use crate::keyspace::Pins;
+use crate::resp::{Limits, ProtocolError, Scanner};
 use crate::server::Server;
 use crate::session::Session;
 use parking_lot::Mutex;
 use sexton_engine::{EngineError, LoadPin, OwnedKey, Seq, Want};
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -52,6 +52,8 @@ pub(super) enum Parked {
     Blocked(Blocked),
     /// A helper thread runs the request.
     Helper(Arc<Mutex<Option<Helped>>>),
+    /// The next piece of a long reply follows when most of what precedes it is sent.
+    Unsent,
 }
 
 /// A request that waits for an event that may never happen.
@@ -64,16 +66,9 @@ pub(super) struct Blocked {
     waiter: Option<Arc<Waiter>>,
 }
 
-/// What a helper thread gives back.
-pub(super) struct Helped {
-    client: Box<Client>,
-    reply: Vec<u8>,
-    required: Seq,
-}
-
 pub(super) struct Connection {
     pub(super) server: Arc<Server>,
-    helpers: Arc<HelperPool>,
+    pub(super) helpers: Arc<HelperPool>,
     pub(super) stream: Stream,
     pub(super) session: Arc<Session>,
     /// Absent while a helper thread has it.
@@ -544,57 +539,10 @@ impl Connection {
     /// True if the client has disconnected while a request of it waits. A client that only shut down its sending side cannot
     /// be distinguished from that: it gets its replies if they come soon.
     fn has_left(&self, cx: &mut Context<'_>) -> bool {
-        let waits = !matches!(self.parked, Some(Parked::Helper(_)) | None);
+        let waits = !matches!(self.parked, Some(Parked::Helper(_) | Parked::Unsent) | None);
         waits
             && self.session.parked_for().is_some_and(|parked| parked >= SOON)
             && self.stream.is_closed_by_peer(cx)
-    }
-
-    fn offload(&mut self, mut client: Box<Client>, args: Args<'_>, now_ms: u64) {
-        let slot = Arc::new(Mutex::new(None));
-        let (to, server) = (Arc::clone(&slot), Arc::clone(&self.server));
-        let session = Arc::clone(&self.session);
-        let (bytes, ranges) = pack(args.from(0));
-        self.helpers.run(move |executor| {
-            let mut out = Reply::new();
-            out.set_resp3(client.resp3);
-            let args = Args::new(&bytes, &ranges);
-            let run = AssertUnwindSafe(|| {
-                // What one round has loaded must still be there when the next one has.
-                let mut pins = Pins::default();
-                loop {
-                    match executor.execute(&server, &mut client, args, &mut out, now_ms) {
-                        Outcome::Done(required) => break required,
-                        Outcome::Cold(keys) => {
-                            let max_bytes = pins.room_bytes(load_max_bytes(&server), &keys);
-                            match load_blocking(&server, keys, max_bytes) {
-                                Ok(pin) => pins.push(pin),
-                                Err(EngineError::LoadTooLarge { .. }) => client.load_refused = true,
-                                Err(error) => {
-                                    out.error(format!("ERR storage: {error}").as_bytes());
-                                    break 0;
-                                }
-                            }
-                        }
-                        _ => std::thread::sleep(Duration::from_millis(1)),
-                    }
-                }
-            });
-            // Whatever happens, the connection gets its client back, and a reply.
-            let required = catch_unwind(run).unwrap_or_else(|payload| {
-                let name = String::from_utf8_lossy(args.get(0)).to_ascii_lowercase();
-                out.truncate(0);
-                out.error(&error_of(&name, payload).bytes());
-                0
-            });
-            executor.tell_prefixes(&server, &client, &mut out);
-            client.resp3 = out.is_resp3();
-            let reply = std::mem::take(out.buf_mut());
-            server.engine.kick_log();
-            *to.lock() = Some(Helped { client, reply, required });
-            session.wake_task();
-        });
-        self.parked = Some(Parked::Helper(slot));
     }
 
     fn poll_parked(&mut self, worker: &mut WorkerState, cx: &mut Context<'_>) -> Poll<()> {
@@ -659,6 +607,20 @@ impl Connection {
                 worker.reply.truncate(0);
                 worker.reply.raw(&helped.reply);
                 self.put_out(worker, helped.required, cx);
+                if self.client.as_ref().is_some_and(|client| client.long_reply.is_open()) {
+                    self.parked = Some(Parked::Unsent);
+                    return Poll::Ready(());
+                }
+            }
+            Some(Parked::Unsent) => {
+                let closes = self.closing;
+                if !closes && self.output.len() - self.sent > PIECE_BYTES {
+                    return Poll::Pending;
+                }
+                if let Some(client) = self.client.take_if(|_| !closes) {
+                    self.go_on(client);
+                    return Poll::Pending;
+                }
             }
         }
         self.parked = None;

@@ -7,6 +7,7 @@ mod connection;
 mod early;
 mod helper;
 mod listener;
+mod offload;
 mod room;
 mod sending;
 #[cfg(test)]

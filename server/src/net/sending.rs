@@ -91,7 +91,7 @@ impl Connection {
     pub(super) fn empty_outbox(&mut self) {
         let unsent = (self.output.len() - self.sent) as u64;
         let pause = self.server.settings.output_limit.pause_bytes();
-        let helped = matches!(self.parked, Some(Parked::Helper(_)));
+        let helped = matches!(self.parked, Some(Parked::Helper(_) | Parked::Unsent));
         if self.session.outbox.bytes() == 0 || helped || unsent > pause {
             return;
         }

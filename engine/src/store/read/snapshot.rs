@@ -269,14 +269,39 @@ impl Snapshot {
         cid: u64,
         page: PageName,
     ) -> Result<Option<Vec<u8>>, EngineError> {
+        Ok(self.pages(db, cid, &[page])?.pop().flatten())
+    }
+
+    /// The contents that pages of the collection `cid` in database `db` had, in their order. As [`Snapshot::get_many`].
+    ///
+    /// # Errors
+    /// As for [`Snapshot::get`].
+    pub fn pages(
+        &self,
+        db: usize,
+        cid: u64,
+        pages: &[PageName],
+    ) -> Result<Vec<Option<Vec<u8>>>, EngineError> {
         let (view, _pin) = self.view()?;
         let namespace = self.0.namespaces.get(db).copied().unwrap_or(namespace::FREE);
-        let key = PageKey::new(0, cid, page);
-        let engine_key = [&page_key::head(namespace), key.bytes()].concat();
-        let d = self.0.engine.newest_element_grave(&engine_key, view.s)?;
-        let found =
-            view.newest(&engine_key, |seq, _, value| (Some(seq) > d).then(|| value.to_vec()))?;
-        Ok(found.flatten())
+        let head = page_key::head(namespace);
+        let named = pages.iter().enumerate();
+        let mut keys: Vec<(Vec<u8>, usize)> = named
+            .map(|(place, page)| ([&head, PageKey::new(0, cid, *page).bytes()].concat(), place))
+            .collect();
+        keys.sort_unstable();
+        // G1: graves before versions.
+        let engine = &self.0.engine;
+        let graves: Vec<Option<Seq>> = keys
+            .iter()
+            .map(|(key, _)| engine.newest_element_grave(key, view.s))
+            .collect::<Result<_, _>>()?;
+        let engine_keys: Vec<&[u8]> = keys.iter().map(|(key, _)| key.as_slice()).collect();
+        let mut contents = vec![None; pages.len()];
+        view.newest_of_many(&engine_keys, |i, seq, _, value| {
+            contents[keys[i].1] = (Some(seq) > graves[i]).then(|| value.to_vec());
+        })?;
+        Ok(contents)
     }
 
     /// An iterator over the keys that lived then, not positioned yet.

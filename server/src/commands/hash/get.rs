@@ -2,7 +2,7 @@
 
 use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
 use crate::keyspace::collection::{HashView, Hashes};
-use crate::keyspace::paged::Keyed;
+use crate::keyspace::paged::{AllFields, Keyed};
 use crate::resp::Reply;
 use std::collections::HashMap;
 
@@ -70,10 +70,11 @@ pub(super) fn hmget(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 
 /// HGETALL key.
 pub(super) fn hgetall(ctx: &mut Ctx<'_, '_>) -> CommandResult {
-    if let Some(()) = each(ctx, Reply::map, |field, value, out| {
+    let each = |field: &[u8], value: &[u8], out: &mut Reply| {
         out.bulk(field);
         out.bulk(value);
-    })? {
+    };
+    if answer_paged(ctx, Reply::map, each)? {
         return Ok(());
     }
     look(ctx, |hash, out| {
@@ -87,7 +88,7 @@ pub(super) fn hgetall(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 
 /// HKEYS key.
 pub(super) fn hkeys(ctx: &mut Ctx<'_, '_>) -> CommandResult {
-    if let Some(()) = each(ctx, Reply::array, |field, _, out| out.bulk(field))? {
+    if answer_paged(ctx, Reply::array, |field, _, out| out.bulk(field))? {
         return Ok(());
     }
     look(ctx, |hash, out| {
@@ -98,7 +99,7 @@ pub(super) fn hkeys(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 
 /// HVALS key.
 pub(super) fn hvals(ctx: &mut Ctx<'_, '_>) -> CommandResult {
-    if let Some(()) = each(ctx, Reply::array, |_, value, out| out.bulk(value))? {
+    if answer_paged(ctx, Reply::array, |_, value, out| out.bulk(value))? {
         return Ok(());
     }
     look(ctx, |hash, out| {
@@ -142,21 +143,16 @@ pub(super) fn hstrlen(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     })
 }
 
-/// Replies all fields of a hash in pages; `None` if argument 1 has none.
-fn each(
+/// Replies all fields of a hash in pages; false if argument 1 has none.
+fn answer_paged(
     ctx: &mut Ctx<'_, '_>,
     head: impl Fn(&mut Reply, usize),
-    show: impl Fn(&[u8], &[u8], &mut Reply),
-) -> Result<Option<()>, CommandError> {
+    each: impl Fn(&[u8], &[u8], &mut Reply),
+) -> Result<bool, CommandError> {
     let key = ctx.args.get(1);
-    let Some(paged) = ctx.paged::<Hashes>(Purpose::Read, key)? else { return Ok(None) };
-    ctx.read_pages(key, &paged, |hash: &Keyed, pages, out| {
-        hash.needs_all(pages)?;
-        head(out, paged.count());
-        hash.each(pages, |field, value| show(field, value, out))?;
-        Ok(())
-    });
-    Ok(Some(()))
+    let Some(paged) = ctx.paged::<Hashes>(Purpose::Read, key)? else { return Ok(false) };
+    ctx.answer_in_pieces(key, &paged, &AllFields { head, each })?;
+    Ok(true)
 }
 
 /// Length of the value of the field under argument 2, if it exists, in a paged hash; `None` if argument 1 holds none.

@@ -4,6 +4,10 @@ use super::index_within;
 use crate::commands::positions::range_of;
 use crate::dispatch::{CommandResult, Ctx, Purpose, needs};
 use crate::keyspace::collection::Lists;
+use crate::keyspace::paged::{InPieces, Stop};
+use crate::resp::Reply;
+use sexton_engine::page::{List, Pages};
+use std::ops::Range;
 
 /// LLEN key.
 pub(super) fn llen(ctx: &mut Ctx<'_, '_>) -> CommandResult {
@@ -53,21 +57,38 @@ pub(super) fn lindex(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     })?
 }
 
+/// The elements with these indexes.
+struct Slice(Range<u64>);
+
+impl InPieces<List> for Slice {
+    fn begin<P: Pages>(&self, _: &List, _: &P, out: &mut Reply) -> Result<Range<u64>, Stop> {
+        out.array((self.0.end - self.0.start) as usize);
+        Ok(self.0.clone())
+    }
+
+    fn write<P: Pages>(
+        &self,
+        list: &List,
+        pages: &P,
+        part: Range<u64>,
+        out: &mut Reply,
+    ) -> Result<(), Stop> {
+        needs(list, pages, part.clone())?;
+        for element in list.iter(pages, part.start)?.take((part.end - part.start) as usize) {
+            out.bulk(element?);
+        }
+        Ok(())
+    }
+}
+
 /// LRANGE key start stop.
 pub(super) fn lrange(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (first, last) = (ctx.int_arg(2)?, ctx.int_arg(3)?);
     let key = ctx.args.get(1);
     if let Some(paged) = ctx.paged::<Lists>(Purpose::Read, key)? {
         let range = range_of(first, last, paged.count());
-        ctx.read_list(key, &paged, |list, pages, out| {
-            needs(list, pages, range.start as u64..range.end as u64)?;
-            out.array(range.len());
-            for element in list.iter(pages, range.start as u64)?.take(range.len()) {
-                out.bulk(element?);
-            }
-            Ok(())
-        });
-        return Ok(());
+        let range = Slice(range.start as u64..range.end as u64);
+        return ctx.answer_in_pieces(key, &paged, &range);
     }
     ctx.lookup::<Lists, _>(Purpose::Read, key, |list, out| {
         let range = range_of(first, last, list.map_or(0, |list| list.count()));

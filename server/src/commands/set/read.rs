@@ -3,7 +3,7 @@
 use crate::commands::scan::elements;
 use crate::dispatch::{CommandResult, Ctx, Purpose};
 use crate::keyspace::collection::{SetView, Sets};
-use crate::keyspace::paged::Keyed;
+use crate::keyspace::paged::{AllFields, Keyed};
 use crate::resp::Reply;
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -72,13 +72,8 @@ pub(super) fn scard(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 pub(super) fn smembers(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let key = ctx.args.get(1);
     if let Some(paged) = ctx.paged::<Sets>(Purpose::Read, key)? {
-        ctx.read_pages(key, &paged, |set: &Keyed, pages, out| {
-            set.needs_all(pages)?;
-            out.set(paged.count());
-            set.each(pages, |member, _| out.bulk(member))?;
-            Ok(())
-        });
-        return Ok(());
+        let each = |member: &[u8], _: &[u8], out: &mut Reply| out.bulk(member);
+        return ctx.answer_in_pieces(key, &paged, &AllFields { head: Reply::set, each });
     }
     ctx.lookup::<Sets, _>(Purpose::Read, key, |set, out| {
         out.set(set.map_or(0, |set| set.count()));

@@ -6,8 +6,9 @@ use super::{head, pair, store};
 use crate::dispatch::{Args, CommandError, CommandResult, Ctx, Purpose};
 use crate::events::Event;
 use crate::keyspace::collection::{SortedSetEdit, SortedSetView, SortedSets};
-use crate::keyspace::paged::{Ranked, Stop};
+use crate::keyspace::paged::{InPieces, Ranked, Stop};
 use crate::number::parse_i64;
+use crate::resp::Reply;
 use sexton_engine::page::Pages;
 use std::ops::Range;
 
@@ -86,25 +87,7 @@ fn answer(ctx: &mut Ctx<'_, '_>, form: Form) -> CommandResult {
     let request = Request::parse(ctx.args, form)?;
     let source = ctx.args.get(form.source);
     if let Some(paged) = ctx.paged::<SortedSets>(Purpose::Read, source)? {
-        ctx.read_ranked(source, &paged, |set, pages, out| {
-            let ranks = request.ranks_in_pages((set, pages))?;
-            let with_scores = request.with_scores;
-            if request.descending {
-                let members = set.range_back(pages, ranks.clone())?;
-                head((ranks.end - ranks.start) as usize, with_scores, out);
-                for member in members {
-                    pair(member?, with_scores, out);
-                }
-            } else {
-                let members = set.range(pages, ranks.clone())?;
-                head((ranks.end - ranks.start) as usize, with_scores, out);
-                for member in members {
-                    pair(member?, with_scores, out);
-                }
-            }
-            Ok(())
-        });
-        return Ok(());
+        return ctx.answer_in_pieces(source, &paged, &request);
     }
     ctx.lookup::<SortedSets, _>(Purpose::Read, ctx.args.get(form.source), |set, out| {
         let Some(set) = set else {
@@ -133,6 +116,42 @@ struct Request<'a> {
     offset: i64,
     /// Most members; a negative number is no bound.
     most: i64,
+}
+
+impl InPieces<Ranked> for Request<'_> {
+    fn begin<P: Pages>(
+        &self,
+        set: &Ranked,
+        pages: &P,
+        out: &mut Reply,
+    ) -> Result<Range<u64>, Stop> {
+        let ranks = self.ranks_in_pages((set, pages))?;
+        head((ranks.end - ranks.start) as usize, self.with_scores, out);
+        Ok(ranks)
+    }
+
+    fn write<P: Pages>(
+        &self,
+        set: &Ranked,
+        pages: &P,
+        part: Range<u64>,
+        out: &mut Reply,
+    ) -> Result<(), Stop> {
+        if self.descending {
+            for member in set.range_back(pages, part)? {
+                pair(member?, self.with_scores, out);
+            }
+        } else {
+            for member in set.range(pages, part)? {
+                pair(member?, self.with_scores, out);
+            }
+        }
+        Ok(())
+    }
+
+    fn is_descending(&self) -> bool {
+        self.descending
+    }
 }
 
 impl<'a> Request<'a> {

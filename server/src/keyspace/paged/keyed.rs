@@ -8,8 +8,8 @@ use sexton_engine::page::hash_page::PageKey;
 use sexton_engine::page::{
     Descriptor, Hash, HashSizes, PageError, PageId, Pages, PartKind, Times, hash_of,
 };
-
 use std::hash::{BuildHasher, RandomState};
+use std::ops::Range;
 
 /// A key and its value.
 pub type Drawn = (Vec<u8>, Vec<u8>);
@@ -144,12 +144,20 @@ impl Keyed {
     /// # Errors
     /// Those that are not.
     pub fn needs_all<P: Pages>(&self, pages: &P) -> Result<(), Stop> {
-        let missing: Vec<PageId> =
-            self.hash.page_ids().filter(|page| !pages.is_in_memory(*page)).collect();
+        self.needs_pages(pages, 0..self.hash.pages)
+    }
+
+    /// The same of the pages with these numbers.
+    ///
+    /// # Errors
+    /// Those that are not.
+    pub fn needs_pages<P: Pages>(&self, pages: &P, numbers: Range<u32>) -> Result<(), Stop> {
+        let ids = Hash::ids(numbers.clone());
+        let missing: Vec<PageId> = ids.filter(|page| !pages.is_in_memory(*page)).collect();
         if !missing.is_empty() {
             return Err(Stop::Missing(missing));
         }
-        let missing = self.hash.missing_values(pages)?;
+        let missing = self.hash.missing_values(pages, numbers)?;
         if missing.is_empty() { Ok(()) } else { Err(Stop::Missing(missing)) }
     }
 
@@ -293,10 +301,23 @@ impl Keyed {
     pub fn each_field<P: Pages>(
         &self,
         pages: &P,
+        show: impl FnMut(Field<'_>),
+    ) -> Result<(), PageError> {
+        self.each_field_of(pages, 0..self.hash.pages, show)
+    }
+
+    /// The same of the pages with these numbers.
+    ///
+    /// # Errors
+    /// [`PageError`].
+    pub fn each_field_of<P: Pages>(
+        &self,
+        pages: &P,
+        numbers: Range<u32>,
         mut show: impl FnMut(Field<'_>),
     ) -> Result<(), PageError> {
         let mut text = sexton_engine::page::IntegerText::default();
-        for id in self.hash.page_ids() {
+        for id in Hash::ids(numbers) {
             for entry in self.hash.page(pages, id)?.entries() {
                 let (key, value, due_ms) =
                     entry.map_err(|damage| PageError::Damaged { page: id, damage })?;

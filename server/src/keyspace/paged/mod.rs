@@ -8,6 +8,7 @@ mod draws;
 mod fields;
 mod keyed;
 mod list;
+mod pieces;
 mod ranked;
 mod snapshot;
 mod stream;
@@ -15,8 +16,9 @@ mod stream;
 pub use draws::Draws;
 pub use fields::{FieldSet, PagedFields};
 pub use keyed::{Drawn, DuePages, Keyed};
+pub use pieces::{AllFields, InPieces};
 pub use ranked::Ranked;
-pub use snapshot::{whole_at, whole_in};
+pub use snapshot::{PastCollection, PastPages, whole_at, whole_in};
 pub use stream::{GroupsAsked, Parts, PendingAsked, PendingSpan, Removed, Streamed};
 
 use super::collection::{

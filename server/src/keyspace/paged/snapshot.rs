@@ -1,13 +1,17 @@
 //! Collections in pages as others than their writers see them: those of a snapshot, and whole ones.
 
 use super::{Failed, Paged, Stop, damaged, over, whole};
-use sexton_engine::page::{PageError, PageId, Pages};
-use sexton_engine::{EngineError, Key, Meta, Snapshot, Tx};
+use crate::value::ValueType;
+use sexton_engine::page::{PageError, PageId, Pages, PartKind};
+use sexton_engine::{EngineError, Key, Meta, PageName, Snapshot, Tx};
 use std::collections::HashMap;
+
+/// Pages that are read at once.
+const PAGES_TOGETHER: usize = 256;
 
 /// Pages that were read of a snapshot.
 #[derive(Default)]
-struct PastPages {
+pub struct PastPages {
     read: HashMap<PageId, Vec<u8>>,
 }
 
@@ -34,6 +38,73 @@ impl Pages for PastPages {
     }
 }
 
+/// A collection in pages as a snapshot saw it; its pages are read when they are needed, and kept until they are forgotten. May
+/// block: not for a worker thread.
+pub struct PastCollection {
+    snapshot: Snapshot,
+    db: usize,
+    /// Its root.
+    pub paged: Paged,
+    pages: PastPages,
+}
+
+impl PastCollection {
+    /// The collection of database `db` with this root; `None` for a value that lies whole in it.
+    ///
+    /// # Errors
+    /// The root says of pages what nothing has written.
+    pub fn open(
+        snapshot: &Snapshot,
+        db: usize,
+        meta: Meta,
+        value: &[u8],
+    ) -> Result<Option<Self>, EngineError> {
+        let paged = Paged::of(meta, value)?;
+        let snapshot = snapshot.clone();
+        Ok(paged.map(|paged| Self { snapshot, db, paged, pages: PastPages::default() }))
+    }
+
+    /// Runs an operation on its pages until none is missing.
+    ///
+    /// # Errors
+    /// Pages that cannot be read.
+    pub fn over<T>(
+        &mut self,
+        mut operation: impl FnMut(&Paged, &PastPages) -> Result<T, Stop>,
+    ) -> Result<T, EngineError> {
+        let cid = self.paged.descriptor.collection;
+        loop {
+            let missing = match operation(&self.paged, &self.pages) {
+                Ok(done) => return Ok(done),
+                Err(Stop::Missing(missing)) => missing,
+                Err(Stop::Failed(error)) => return Err(damaged(error)),
+            };
+            for part in missing.chunks(PAGES_TOGETHER) {
+                let names: Vec<_> = part.iter().map(|page| PageName::from(*page)).collect();
+                let contents = self.snapshot.pages(self.db, cid, &names)?;
+                for (page, content) in part.iter().zip(contents) {
+                    let content = content.ok_or_else(|| damaged(PageError::Absent(*page)))?;
+                    self.pages.read.insert(*page, content);
+                }
+            }
+        }
+    }
+
+    /// Forgets the pages that were read, but for those that say where the elements of a list are: they are small, and every range
+    /// needs all of them.
+    pub fn forget_pages(&mut self) {
+        let is_list = self.paged.value_type() == Some(ValueType::List);
+        self.pages.read.retain(|page, _| is_list && page.part == PartKind::Counts);
+    }
+}
+
+impl std::fmt::Debug for PastCollection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let pages = self.pages.read.len();
+        f.debug_struct("PastCollection").field("pages", &pages).finish_non_exhaustive()
+    }
+}
+
 /// Flags, expiry and value of a key of database `db` that a snapshot saw, a collection in pages as if it lay in one record; `None`
 /// for what lies in one.
 ///
@@ -45,21 +116,9 @@ pub fn whole_at(
     meta: Meta,
     value: &[u8],
 ) -> Result<Option<(Meta, Vec<u8>)>, EngineError> {
-    let Some(paged) = Paged::of(meta, value)? else { return Ok(None) };
-    let cid = paged.descriptor.collection;
-    let mut pages = PastPages::default();
-    loop {
-        let missing = match whole(&paged, &pages) {
-            Ok(value) => return Ok(Some((paged.whole_meta(), value))),
-            Err(Stop::Missing(missing)) => missing,
-            Err(Stop::Failed(error)) => return Err(damaged(error)),
-        };
-        for page in missing {
-            let content = snapshot.page(db, cid, page.into())?;
-            let content = content.ok_or_else(|| damaged(PageError::Absent(page)))?;
-            pages.read.insert(page, content);
-        }
-    }
+    let Some(mut past) = PastCollection::open(snapshot, db, meta, value)? else { return Ok(None) };
+    let value = past.over(whole)?;
+    Ok(Some((past.paged.whole_meta(), value)))
 }
 
 /// The same of a key that lives and is in memory, for who holds its latch.

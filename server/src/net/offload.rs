@@ -1,0 +1,97 @@
+//! Requests of a connection that helper threads run: those that may block, and long replies, a run for each piece.
+
+use super::connection::{Connection, Parked};
+use crate::client_memory::load_max_bytes;
+use crate::dispatch::client::Client;
+use crate::dispatch::{Args, Executor, Outcome, error_of};
+use crate::keyspace::{Pins, load_blocking};
+use crate::resp::{Reply, pack};
+use crate::server::Server;
+use parking_lot::Mutex;
+use sexton_engine::{EngineError, Seq};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What a helper thread gives back.
+pub(super) struct Helped {
+    pub(super) client: Box<Client>,
+    pub(super) reply: Vec<u8>,
+    pub(super) required: Seq,
+}
+
+impl Connection {
+    /// Has a helper thread run a request.
+    pub(super) fn offload(&mut self, client: Box<Client>, args: Args<'_>, now_ms: u64) {
+        let (bytes, ranges) = pack(args.from(0));
+        self.help(client, move |executor, server, client, out| {
+            let args = Args::new(&bytes, &ranges);
+            let run = AssertUnwindSafe(|| run(executor, server, client, args, out, now_ms));
+            // Whatever happens, the connection gets its client back, and a reply.
+            catch_unwind(run).unwrap_or_else(|payload| {
+                let name = String::from_utf8_lossy(args.get(0)).to_ascii_lowercase();
+                out.truncate(0);
+                out.error(&error_of(&name, payload).bytes());
+                0
+            })
+        });
+    }
+
+    /// Has a helper thread write the next piece of a long reply.
+    pub(super) fn go_on(&mut self, client: Box<Client>) {
+        self.help(client, |executor, server, client, out| executor.go_on(server, client, out));
+    }
+
+    /// Has a helper thread do a job with the client, which returns with what the job has written. The job does not panic.
+    fn help(
+        &mut self,
+        mut client: Box<Client>,
+        job: impl FnOnce(&mut Executor, &Server, &mut Client, &mut Reply) -> Seq + Send + 'static,
+    ) {
+        let slot = Arc::new(Mutex::new(None));
+        let (to, server) = (Arc::clone(&slot), Arc::clone(&self.server));
+        let session = Arc::clone(&self.session);
+        self.helpers.run(move |executor| {
+            let mut out = Reply::new();
+            out.set_resp3(client.resp3);
+            let required = job(executor, &server, &mut client, &mut out);
+            executor.tell_prefixes(&server, &client, &mut out);
+            client.resp3 = out.is_resp3();
+            let reply = std::mem::take(out.buf_mut());
+            server.engine.kick_log();
+            *to.lock() = Some(Helped { client, reply, required });
+            session.wake_task();
+        });
+        self.parked = Some(Parked::Helper(slot));
+    }
+}
+
+/// Runs a request to its end.
+fn run(
+    executor: &mut Executor,
+    server: &Server,
+    client: &mut Client,
+    args: Args<'_>,
+    out: &mut Reply,
+    now_ms: u64,
+) -> Seq {
+    // What one round has loaded must still be there when the next one has.
+    let mut pins = Pins::default();
+    loop {
+        match executor.execute(server, client, args, out, now_ms) {
+            Outcome::Done(required) => return required,
+            Outcome::Cold(keys) => {
+                let max_bytes = pins.room_bytes(load_max_bytes(server), &keys);
+                match load_blocking(server, keys, max_bytes) {
+                    Ok(pin) => pins.push(pin),
+                    Err(EngineError::LoadTooLarge { .. }) => client.load_refused = true,
+                    Err(error) => {
+                        out.error(format!("ERR storage: {error}").as_bytes());
+                        return 0;
+                    }
+                }
+            }
+            _ => std::thread::sleep(Duration::from_millis(1)),
+        }
+    }
+}
