@@ -9,10 +9,12 @@ resident memory is sampled, and another process asks GET of a small key a thousa
 import argparse
 import multiprocessing
 import random
+import shutil
+import socket
 import time
 
 from harness.load import RssSampler, Timer, send_all
-from harness.resp import encode
+from harness.resp import ReplyError, encode, to_bytes
 from harness.server import Server
 from harness.steps import Steps
 
@@ -95,6 +97,15 @@ def single(kind, number, count):
 
 #: The command that counts the elements.
 LENGTH = {"list": "LLEN", "set": "SCARD", "hash": "HLEN", "zset": "ZCARD"}
+
+
+#: What others write while a whole collection is answered, and what takes it back.
+COMMANDS_BESIDE = {
+    "list": ["LSET", "list", "-1", "changed:9"],
+    "set": ["SREM", "set", member(0)],
+    "hash": ["HDEL", "hash", member(0)],
+    "zset": ["ZREM", "zset", member(0)],
+}
 
 
 class Visitor:
@@ -201,6 +212,72 @@ def walk(steps, server, connection, kind, count):
     steps.check(f"every element of the {kind}", seen == count and not wrong, f"{seen} of {count} seen, {wrong} wrong")
 
 
+#: Requests whose replies have a whole collection: the words, and how many strings a reply has for each element.
+WHOLE = {
+    "list": [(["LRANGE", "list", 0, -1], 1)],
+    "set": [(["SMEMBERS", "set"], 1)],
+    "hash": [(["HGETALL", "hash"], 2), (["HKEYS", "hash"], 1), (["HVALS", "hash"], 1)],
+    "zset": [(["ZRANGE", "zset", 0, -1], 1), (["ZRANGE", "zset", "+inf", "-inf", "BYSCORE", "REV"], 1)],
+}
+
+
+def strings(server, words):
+    """The strings of a reply, one after the other: it may be larger than this process likes to hold."""
+    with socket.create_connection(("127.0.0.1", server.port), timeout=120) as sock, sock.makefile("rb", 1 << 20) as replies:
+        sock.sendall(encode([to_bytes(word) for word in words]) + encode([b"PING"]))
+        head = replies.readline()
+        if head[:1] != b"*":
+            raise ReplyError(head)
+        for _ in range(int(head[1:])):
+            yield replies.read(int(replies.readline()[1:]) + 2)[:-2]
+        if replies.readline() != b"+PONG\r\n":
+            raise ReplyError(b"no PONG behind the reply")
+
+
+def wholes(steps, server, connection, kind, count):
+    """Whole collections in one reply, while others write to them: the reply has one instant."""
+    for words, step in WHOLE[kind]:
+        title = f"{words[0]} of the whole {kind}"
+        seen, sum_of, values, last, ascends = 0, 0, 0, -1, True
+        with Visited(server, title), Timer(title, count):
+            for at, string in enumerate(strings(server, words)):
+                if at == 0:
+                    # The reply has begun: this is behind its instant.
+                    connection.cmd(*COMMANDS_BESIDE[kind])
+                if at % step:
+                    values += string == value(last)
+                    continue
+                number = int(string.split(b":")[1])
+                seen, sum_of, ascends, last = seen + 1, sum_of + number, ascends and number > last, number
+        is_whole = seen == count and sum_of == count * (count - 1) // 2 and values == (step - 1) * count
+        steps.check(title, is_whole, f"{seen} elements, {values} values of {count}, sum {sum_of}")
+        if words[0] == "LRANGE":
+            steps.check("in its order", ascends)
+        added = count - 1 if kind == "list" else 0
+        change = ["LSET", "list", -1] if kind == "list" else [COMMANDS[kind], kind]
+        connection.cmd(*change, *words_of(kind, added))
+
+
+def saved(steps, server, connection, kinds, count):
+    """BGSAVE, and redis-server on the file."""
+    with Visited(server, "BGSAVE"), Timer("BGSAVE", count * len(kinds)):
+        connection.cmd("BGSAVE")
+        while b"rdb_bgsave_in_progress:1" in connection.cmd("INFO", "persistence"):
+            time.sleep(0.05)
+    file = server.directory / "dump.rdb"
+    steps.check("the file of BGSAVE", file.exists() and b"rdb_last_bgsave_status:ok" in connection.cmd("INFO", "persistence"))
+    redis = Server("redis", {"dbfilename": file.name})
+    shutil.move(file, redis.directory)
+    with redis:
+        loaded = redis.connect(timeout_s=600)
+        for kind in kinds:
+            steps.equal(f"length of the {kind} in redis-server", loaded.cmd(LENGTH[kind], kind), count)
+            for number in (0, count // 3, count - 1):
+                words, expected = single(kind, number, count)[0]
+                steps.equal(f"element {number} of the {kind} in redis-server", loaded.cmd(*words), expected)
+        loaded.close()
+
+
 def disk_bytes(server):
     """Bytes of tables, without the log."""
     kept = [path for path in server.directory.rglob("*") if path.is_file() and "appendonly" not in str(path)]
@@ -265,6 +342,8 @@ def main():
         for kind in kinds:
             elements(steps, server, connection, kind, count, rng, args.asked)
             walk(steps, server, connection, kind, count)
+            wholes(steps, server, connection, kind, count)
+        saved(steps, server, connection, kinds, count)
         connection.close()
         time.sleep(2.1)  # everysec
         server.kill()

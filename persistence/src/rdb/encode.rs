@@ -2,7 +2,7 @@
 //! likes.
 
 use super::value::code;
-use super::{StringOptions, Strings, Value, stream, write_length, write_string};
+use super::{CollectionKind, Element, StringOptions, Value, stream, write_length, write_string};
 
 /// Versions that can be written, by what they brought.
 mod version {
@@ -30,11 +30,11 @@ impl Value {
     pub(super) fn code(&self) -> u8 {
         match self {
             Self::String(_) => code::STRING,
-            Self::List(_) => code::LIST,
-            Self::Set(_) => code::SET,
-            Self::SortedSet(..) => code::ZSET_2,
-            Self::Hash(_, times) if times.is_empty() => code::HASH,
-            Self::Hash(..) => code::HASH_TTL_22,
+            Self::List(_) => CollectionKind::List.code(),
+            Self::Set(_) => CollectionKind::Set.code(),
+            Self::SortedSet(..) => CollectionKind::SortedSet.code(),
+            Self::Hash(_, times) if times.is_empty() => CollectionKind::Hash.code(),
+            Self::Hash(..) => CollectionKind::ExpiringHash.code(),
             Self::Stream(stream) if stream.needs_type_19() => code::STREAM_2,
             Self::Stream(_) => code::STREAM,
             Self::Module(_) => code::MODULE_2,
@@ -42,34 +42,28 @@ impl Value {
     }
 }
 
-/// The time of a field that does not expire.
-const NEVER: i64 = -1;
-
 /// Appends the bytes of a value behind its type byte; nothing for a module's.
 pub(super) fn write_value(out: &mut Vec<u8>, value: &Value, options: StringOptions) {
     match value {
         Value::String(string) => write_string(out, string, options),
         Value::List(strings) | Value::Set(strings) => {
             write_length(out, strings.len() as u64);
-            write_strings(out, strings, options);
+            strings.iter().for_each(|string| Element::Item(string).write(out, options));
         }
         Value::SortedSet(members, scores) => {
             write_length(out, members.len() as u64);
             for (member, score) in members.iter().zip(scores) {
-                write_string(out, member, options);
-                out.extend_from_slice(&score.to_le_bytes());
+                Element::Scored(member, *score).write(out, options);
             }
         }
         Value::Hash(strings, times) => {
             write_length(out, (strings.len() / 2) as u64);
             for (nth, (field, value)) in strings.pairs().enumerate() {
-                write_string(out, field, options);
-                write_string(out, value, options);
-                if !times.is_empty() {
-                    let time = times.get(nth).copied().filter(|&time| time != 0);
-                    let time = time.map_or(NEVER, |time| time as i64);
-                    out.extend_from_slice(&time.to_le_bytes());
-                }
+                let element = match times.get(nth) {
+                    _ if times.is_empty() => Element::Field(field, value),
+                    time => Element::Timed(field, value, time.copied().unwrap_or(0)),
+                };
+                element.write(out, options);
             }
         }
         Value::Stream(stream) => stream::write(out, stream, value.code(), options),
@@ -77,14 +71,10 @@ pub(super) fn write_value(out: &mut Vec<u8>, value: &Value, options: StringOptio
     }
 }
 
-fn write_strings(out: &mut Vec<u8>, strings: &Strings, options: StringOptions) {
-    strings.iter().for_each(|string| write_string(out, string, options));
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rdb::{Dialect, Input, read_value};
+    use crate::rdb::{Dialect, Input, Strings, read_value};
 
     #[test]
     fn values_come_back() {

@@ -14,6 +14,7 @@
 //! ```
 
 mod dump;
+mod element;
 mod encode;
 mod error;
 mod input;
@@ -30,6 +31,7 @@ mod worth;
 mod writer;
 
 pub use dump::{check_payload, dump, dump_functions, read_functions, read_payload};
+pub use element::{CollectionKind, Element};
 pub use error::RdbError;
 pub use input::Input;
 pub use length::{Length, read_count, read_length, write_length};

@@ -5,7 +5,8 @@ use super::reader::opcode;
 use super::string::UNCOMPRESSED_MAX_BYTES;
 use super::worth::Worth;
 use super::{
-    FIELD_TIMES_VERSION, FUNCTION_VERSION, StringOptions, Value, write_length, write_string,
+    CollectionKind, Element, FIELD_TIMES_VERSION, FUNCTION_VERSION, StringOptions, Value,
+    write_length, write_string,
 };
 use crate::checksum::Crc64;
 use std::io::{self, Write};
@@ -31,6 +32,10 @@ fn header(version: u16) -> String {
     } else {
         format!("VALKEY{version:03}")
     }
+}
+
+fn fields_that_expire() -> io::Error {
+    io::Error::other("fields that expire need a file of a newer version")
 }
 
 /// Writes one file: header, remarks, databases, keys, end.
@@ -144,12 +149,41 @@ impl<W: Write> Writer<W> {
         match value.version_needed() {
             None => return Err(io::Error::other("the value of a module cannot be written")),
             Some(FIELD_TIMES_VERSION) if self.version < FIELD_TIMES_VERSION => {
-                return Err(io::Error::other("fields that expire need a file of a newer version"));
+                return Err(fields_that_expire());
             }
             Some(_) => {}
         }
         self.key_head(key, expire_at_ms, value.code());
         write_value(&mut self.buffer, value, self.strings);
+        self.hand_on()
+    }
+
+    /// A key with a collection of `count` elements, which [`Writer::element`] must be given next: however many they are, they are never
+    /// in memory together. `expire_at_ms` in ms since the epoch, 0 for never.
+    ///
+    /// # Errors
+    /// The output fails, or the collection needs a higher version.
+    pub fn collection(
+        &mut self,
+        key: &[u8],
+        expire_at_ms: u64,
+        kind: CollectionKind,
+        count: u64,
+    ) -> io::Result<()> {
+        if kind == CollectionKind::ExpiringHash && self.version < FIELD_TIMES_VERSION {
+            return Err(fields_that_expire());
+        }
+        self.key_head(key, expire_at_ms, kind.code());
+        write_length(&mut self.buffer, count);
+        self.hand_on()
+    }
+
+    /// The next element of a collection.
+    ///
+    /// # Errors
+    /// The output fails.
+    pub fn element(&mut self, element: Element<'_>) -> io::Result<()> {
+        element.write(&mut self.buffer, self.strings);
         self.hand_on()
     }
 

@@ -13,10 +13,9 @@ use super::client::{Client, PackedRequest};
 use super::executor::Executor;
 use super::snapshot_session::snapshot_error;
 use super::{Args, CommandError, CommandResult, CommandSpec, Ctx};
-use crate::keyspace::paged::{InPieces, Paged, PastCollection, Structure};
+use crate::keyspace::paged::{Extent, InPieces, Paged, PastCollection, Structure};
 use crate::resp::{Reply, pack};
 use crate::server::Server;
-use sexton_engine::page::PartKind;
 use sexton_engine::{EngineError, Seq, SnapshotOptions, SyncPolicy};
 use std::ops::Range;
 
@@ -25,15 +24,6 @@ const WHOLE_MAX_BYTES: u64 = 1 << 20;
 
 /// Approximate size of a piece. The next one is prepared while fewer bytes than this are unsent.
 pub(crate) const PIECE_BYTES: usize = 256 << 10;
-
-/// Approximate bytes of what is written together.
-const STEP_BYTES: u64 = 64 << 10;
-
-/// Positions that are written together where some elements have pages of their own, and may be megabytes long.
-const STEP_WITH_LONG_ELEMENTS: u64 = 4;
-
-/// What surrounds an element in a reply, approximately.
-const FRAME_BYTES: u64 = 8;
 
 /// How the reply to the current request leaves.
 #[derive(Debug, Default)]
@@ -130,14 +120,14 @@ impl OpenReply {
                     None => answer.begin(&structure, pages, out)?,
                 };
                 let whole = Extent::of(paged, answer.positions(&structure));
-                let (part, left) = split(left, whole.step(paged), answer.is_descending());
+                let (part, left) = split(left, whole.step(), answer.is_descending());
                 answer.write(&structure, pages, part, out)?;
                 Ok(left)
             })?;
+            self.collection.forget_pages();
             let is_last = left.is_empty();
             self.left = Some(left);
             if is_last || out.len() - begun >= PIECE_BYTES {
-                self.collection.forget_pages();
                 return Ok(is_last);
             }
         }
@@ -151,36 +141,6 @@ fn split(left: Range<u64>, count: u64, is_descending: bool) -> (Range<u64>, Rang
         (left.end - count..left.end, left.start..left.end - count)
     } else {
         (left.start..left.start + count, left.start + count..left.end)
-    }
-}
-
-/// The size of a whole collection.
-struct Extent {
-    bytes: u64,
-    positions: u64,
-}
-
-impl Extent {
-    fn of(paged: &Paged, positions: u64) -> Self {
-        let totals = paged.descriptor.totals;
-        let bytes = totals.elements.saturating_mul(FRAME_BYTES).saturating_add(totals.bytes);
-        Self { bytes: bytes.max(1), positions: positions.max(1) }
-    }
-
-    /// Approximate bytes of so many positions.
-    fn bytes_of(&self, positions: u64) -> u64 {
-        let bytes = u128::from(self.bytes) * u128::from(positions) / u128::from(self.positions);
-        u64::try_from(bytes).unwrap_or(u64::MAX)
-    }
-
-    /// Number of positions that are written together, while a piece is not full. Their elements are in memory together, and may be
-    /// the longest ones.
-    fn step(&self, paged: &Paged) -> u64 {
-        if paged.descriptor.part(PartKind::External).is_some() {
-            return STEP_WITH_LONG_ELEMENTS;
-        }
-        let positions = u128::from(STEP_BYTES) * u128::from(self.positions) / u128::from(self.bytes);
-        u64::try_from(positions).unwrap_or(u64::MAX).max(1)
     }
 }
 

@@ -38,6 +38,8 @@ pub(crate) mod load;
 mod log_form_tests;
 mod log_wait;
 mod long_reply;
+#[cfg(test)]
+mod long_reply_tests;
 mod obstacles;
 mod paged;
 #[cfg(test)]
@@ -64,6 +66,7 @@ mod tests;
 #[cfg(test)]
 mod work_tests;
 
+pub(crate) use crate::keyspace::paged::needs;
 pub use crate::resp::Args;
 pub use access::Purpose;
 pub(crate) use access::reply_string;
@@ -83,7 +86,6 @@ pub(crate) use latch::each_key;
 pub(crate) use left_out::{Step, leaving_out};
 pub use log_wait::LogWait;
 pub(crate) use long_reply::{LongReply, PIECE_BYTES};
-pub(crate) use paged::needs;
 pub use snapshot_session::SnapshotSession;
 pub(crate) use snapshot_session::snapshot_error;
 pub use table::{

@@ -1,5 +1,6 @@
 //! How commands look at collections that lie in pages, and change them.
 
+use super::entry::bring_in;
 use super::guard::{give_up, miss};
 use super::{CommandError, Ctx, Purpose};
 use crate::blocking::Pop;
@@ -9,7 +10,7 @@ use crate::keyspace::pop::Popped;
 use crate::keyspace::{Extent, Kind, WrongType};
 use crate::resp::Reply;
 use crate::value::ValueType;
-use sexton_engine::page::{List, Pages};
+use sexton_engine::page::List;
 use sexton_engine::{EngineError, Entry, Found, Key, TxPages};
 
 fn whole_or_give_up<T>(found: Result<T, EngineError>) -> T {
@@ -79,9 +80,14 @@ impl Ctx<'_, '_> {
         let Some(tx) = self.tx.as_deref_mut() else { return Ok(None) };
         let is_paged =
             |entry: &Entry<'_>| entry.meta().is_paged() && !entry.meta().is_expired(now_ms);
-        let is_due = match tx.find(key_of) {
-            Found::Live(entry) if is_paged(&entry) => entry.is_due(now_ms),
-            _ => return Ok(None),
+        let mut brought_in = false;
+        let is_due = loop {
+            match tx.find(key_of) {
+                Found::Live(entry) if is_paged(&entry) => break entry.is_due(now_ms),
+                // No argument names it: a pattern of SORT does.
+                Found::Cold if !std::mem::replace(&mut brought_in, true) => bring_in(tx, key_of),
+                _ => return Ok(None),
+            }
         };
         if is_due {
             // A write where all fields are due makes a new key.
@@ -121,8 +127,11 @@ impl Ctx<'_, '_> {
         if !self.server.engine.has_pages() || self.client.snapshot_session.is_some() {
             return self.inspect(purpose, db, key, look);
         }
-        if self.tx.is_none() {
+        let Some(tx) = self.tx.as_deref_mut() else {
             return self.inspect(purpose, db, key, look);
+        };
+        if matches!(tx.find(key_of), Found::Cold) {
+            bring_in(tx, key_of);
         }
         if matches!(self.tx().find(key_of), Found::Live(entry) if entry.meta().is_paged()) {
             self.delete_due(db, key_of);
@@ -275,17 +284,4 @@ impl Ctx<'_, '_> {
         self.changes.write(&self.server.events, db, key, events.first().copied());
         events.iter().skip(1).for_each(|&event| self.tell(key, event));
     }
-}
-
-/// The pages that a range of a list needs are all in memory.
-///
-/// # Errors
-/// Those that are not.
-pub(crate) fn needs<P: Pages>(
-    list: &List,
-    pages: &P,
-    range: std::ops::Range<u64>,
-) -> Result<(), Stop> {
-    let missing = list.missing(pages, range)?;
-    if missing.is_empty() { Ok(()) } else { Err(Stop::Missing(missing)) }
 }

@@ -1,13 +1,13 @@
 //! The short path of keyed requests that meet no obstacle: the gate's per-request checks are made once per batch,
 //! and the clock is read once for many requests.
 
-use super::long_reply::LongReply;
 use super::after::{refuse, refuse_cut};
 use super::call::call_missing;
 use super::client::Client;
 use super::commit::{commit, publish, take_back};
 use super::latch::{Scope, latch};
 use super::load::cold_keys_before;
+use super::long_reply::LongReply;
 use super::{Args, Class, CommandSpec, Ctx, Executor, Flags, Traits};
 use crate::resp::Reply;
 use crate::server::Server;

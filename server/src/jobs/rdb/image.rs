@@ -2,13 +2,13 @@
 
 use super::save::{SaveError, failed};
 use crate::keyspace::AnyView;
-use crate::keyspace::paged::whole_at;
+use crate::keyspace::paged::PastCollection;
 use crate::observe::now_s;
 use crate::server::Server;
-use sexton_engine::{EngineError, IterOptions, OWN_RECORDS, Snapshot};
+use sexton_engine::{EngineError, IterOptions, Meta, OWN_RECORDS, Snapshot};
 use sexton_persistence::rdb::{FIELD_TIMES_VERSION, Writer};
 use std::cell::Cell;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -164,7 +164,7 @@ impl<'a> Image<'a> {
         path: &Path,
         note: &impl Fn(u64) -> Result<(), SaveError>,
     ) -> Result<(), SaveError> {
-        let failed = failed("write", path);
+        let failed = |error: io::Error| failed("write", path)(error);
         let delay_us = self.server.config.options().rdb_key_save_delay_us;
         let delay = Duration::from_micros(u64::try_from(delay_us).unwrap_or(0));
         let from = |lower: Vec<u8>| -> Result<_, EngineError> {
@@ -185,30 +185,7 @@ impl<'a> Image<'a> {
         }
         let mut in_iter: u64 = 0;
         while iter.valid() {
-            let (meta, value) = (iter.meta(), iter.value());
-            let whole = whole_at(self.snapshot, db, meta, value)?;
-            let (meta, value) =
-                whole.as_ref().map_or((meta, value), |(meta, value)| (*meta, value.as_slice()));
-            match AnyView::of(meta, value) {
-                Some(AnyView::String(string)) => {
-                    writer.string(iter.key(), meta.expire_at_ms, string).map_err(failed)?;
-                }
-                Some(view) => {
-                    let dumped = view.to_dumped();
-                    if meta.has_due_elements() {
-                        self.has_field_times.set(true);
-                        self.server.saving.field_times.store(true, Ordering::Relaxed);
-                        if writer.version() < FIELD_TIMES_VERSION {
-                            return Err(SaveError::FieldTimes);
-                        }
-                    }
-                    writer.value(iter.key(), meta.expire_at_ms, &dumped).map_err(failed)?;
-                }
-                None => {
-                    let key = iter.key().escape_ascii();
-                    return Err(SaveError::Type(format!("key '{key}' is of an unknown type")));
-                }
-            }
+            self.write_key(db, (iter.key(), iter.meta(), iter.value()), writer, &failed)?;
             *done += 1;
             in_iter += 1;
             if in_iter == KEYS_AN_ITERATOR {
@@ -228,5 +205,51 @@ impl<'a> Image<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Writes a key with its value; a collection in pages element by element.
+    fn write_key<W: Write>(
+        &self,
+        db: usize,
+        (key, meta, value): (&[u8], Meta, &[u8]),
+        writer: &mut Writer<W>,
+        failed: &impl Fn(io::Error) -> SaveError,
+    ) -> Result<(), SaveError> {
+        if meta.has_due_elements() {
+            self.has_field_times.set(true);
+            self.server.saving.field_times.store(true, Ordering::Relaxed);
+            if writer.version() < FIELD_TIMES_VERSION {
+                return Err(SaveError::FieldTimes);
+            }
+        }
+        let past = PastCollection::open(self.snapshot, db, meta, value)?;
+        if let Some(mut past) = past {
+            if let Some(kind) = past.kind() {
+                let count = past.paged.count() as u64;
+                writer.collection(key, meta.expire_at_ms, kind, count).map_err(failed)?;
+                return past.each_element(|element| writer.element(element).map_err(failed));
+            }
+            let value = past.whole()?;
+            return write_whole((key, past.paged.whole_meta(), &value), writer, failed);
+        }
+        write_whole((key, meta, value), writer, failed)
+    }
+}
+
+/// Writes a key whose value is in memory.
+fn write_whole<W: Write>(
+    (key, meta, value): (&[u8], Meta, &[u8]),
+    writer: &mut Writer<W>,
+    failed: &impl Fn(io::Error) -> SaveError,
+) -> Result<(), SaveError> {
+    match AnyView::of(meta, value) {
+        Some(AnyView::String(string)) => {
+            writer.string(key, meta.expire_at_ms, string).map_err(failed)
+        }
+        Some(view) => writer.value(key, meta.expire_at_ms, &view.to_dumped()).map_err(failed),
+        None => {
+            let key = key.escape_ascii();
+            Err(SaveError::Type(format!("key '{key}' is of an unknown type")))
+        }
     }
 }

@@ -2,12 +2,16 @@
 
 use super::save::write_all;
 use super::{Counts, Loader};
+use crate::dispatch::client::Client;
+use crate::dispatch::{Args, Executor, Outcome};
 use crate::keyspace::collection::{Edit, Encoding, Field, HashEdit};
+use crate::resp::{Reply, pack};
 use crate::server::Server;
 use crate::state::saving::Start;
 use crate::value::PLAIN_STRING;
+use crate::value::thresholds::Thresholds;
 use sexton_engine::{Engine, Key, Latched, Meta, ScanItem, ScanRange, TxBuf};
-use sexton_persistence::rdb::{Input, Writer, WriterOptions};
+use sexton_persistence::rdb::{FIELD_TIMES_VERSION, Input, Writer, WriterOptions};
 use std::path::Path;
 
 const FAR_MS: u64 = 4_102_444_800_000;
@@ -59,6 +63,54 @@ fn what_is_saved_is_loaded() {
         expected.retain(|item| item.key != b"overdue");
         assert_eq!(items(&loaded, db), expected, "database {db}");
     }
+}
+
+fn run(server: &Server, line: &str) -> String {
+    let mut executor = Executor::new(crate::commands::table::table(), 0, true);
+    let mut client = Client { authenticated: true, ..Client::default() };
+    let (bytes, ranges) = pack(line.split(' ').map(str::as_bytes));
+    let (mut out, args) = (Reply::new(), Args::new(&bytes, &ranges));
+    let outcome = executor.execute(server, &mut client, args, &mut out, FAR_MS - 1000);
+    assert!(matches!(outcome, Outcome::Done(_)), "{line}: {outcome:?}");
+    String::from_utf8_lossy(out.bytes()).into_owned()
+}
+
+#[test]
+fn collections_in_pages_are_saved_whole() {
+    let saved = server();
+    let thresholds = &saved.settings.thresholds;
+    let now = thresholds.now();
+    thresholds.set(Thresholds { inline_bytes: 64, hash_entries: 4, sorted_set_entries: 4, ..now });
+    let long = "x".repeat(5000);
+    for nth in 0..2000 {
+        run(&saved, &format!("RPUSH list element{nth}"));
+        run(&saved, &format!("SADD set member{nth}"));
+        run(&saved, &format!("HSET hash field{nth} {nth}"));
+        run(&saved, &format!("ZADD zset {}.5 member{nth}", nth % 37));
+    }
+    for line in ["RPUSH list LONG", "SADD set LONG", "HSET hash long LONG", "LPUSH list LONG"] {
+        run(&saved, &line.replace("LONG", &long));
+    }
+    let mut versions = vec![9];
+    loop {
+        assert!(saved.engine.has_pages());
+        let mut writer = writer(*versions.last().unwrap());
+        write_all(&saved, Path::new("-"), &mut writer).unwrap();
+        let file = writer.finish().unwrap();
+        let loaded = server();
+        let mut loader = Loader::new(&loaded);
+        loader.load(Input::new(&file)).unwrap();
+        assert_eq!(loader.counts(), Counts { loaded: 4, expired: 0 });
+        assert_eq!(run(&loaded, "DEBUG DIGEST"), run(&saved, "DEBUG DIGEST"));
+        if versions.len() == 2 {
+            break;
+        }
+        versions.push(FIELD_TIMES_VERSION);
+        run(&saved, &format!("HPEXPIREAT hash {FAR_MS} FIELDS 2 field7 field77"));
+        let refused = write_all(&saved, Path::new("-"), &mut self::writer(9)).unwrap_err();
+        assert!(matches!(refused, super::SaveError::FieldTimes), "{refused}");
+    }
+    assert_eq!(run(&saved, "HPTTL hash FIELDS 2 field7 field8"), "*2\r\n:1000\r\n:-1\r\n");
 }
 
 #[test]

@@ -3,8 +3,9 @@
 use super::{Failed, Paged, Stop, Structure, change};
 use crate::blocking::{Pop, Side};
 use crate::keyspace::pop::Popped;
-use sexton_engine::page::{Descriptor, End, List, ListSizes, PageError, PageId, PartKind};
+use sexton_engine::page::{Descriptor, End, List, ListSizes, PageError, PageId, Pages, PartKind};
 use sexton_engine::{Key, Tx, TxPages};
+use std::ops::Range;
 
 impl Structure for List {
     fn open(paged: &Paged) -> Result<Self, PageError> {
@@ -23,6 +24,15 @@ impl Structure for List {
     }
 }
 
+/// The pages that a range of a list needs are all in memory.
+///
+/// # Errors
+/// Those that are not.
+pub fn needs<P: Pages>(list: &List, pages: &P, range: Range<u64>) -> Result<(), Stop> {
+    let missing = list.missing(pages, range)?;
+    if missing.is_empty() { Ok(()) } else { Err(Stop::Missing(missing)) }
+}
+
 /// Takes elements out of a list.
 ///
 /// # Errors
@@ -38,10 +48,7 @@ pub(super) fn take(
     let count = pop.count.map_or(1, |count| count.min(len));
     let range = if pop.side == Side::First { 0..count } else { len - count..len };
     let read = |pages: &TxPages<'_, '_, '_>, list: &List| {
-        let missing = list.missing(pages, range.clone())?;
-        if !missing.is_empty() {
-            return Err(Stop::Missing(missing));
-        }
+        needs(list, pages, range.clone())?;
         let mut elements = Vec::new();
         for element in list.iter(pages, range.start)?.take(count as usize) {
             elements.push((element?.to_vec(), None));
@@ -49,7 +56,7 @@ pub(super) fn take(
         if pop.side == Side::Last {
             elements.reverse();
         }
-        Ok(elements)
+        Ok::<_, Stop>(elements)
     };
     let end = if pop.side == Side::First { End::Front } else { End::Back };
     let (elements, left) = if count == 1 {

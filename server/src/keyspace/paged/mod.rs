@@ -16,7 +16,8 @@ mod stream;
 pub use draws::Draws;
 pub use fields::{FieldSet, PagedFields};
 pub use keyed::{Drawn, DuePages, Keyed};
-pub use pieces::{AllFields, InPieces};
+pub use list::needs;
+pub use pieces::{AllFields, Extent, InPieces};
 pub use ranked::Ranked;
 pub use snapshot::{PastCollection, PastPages, whole_at, whole_in};
 pub use stream::{GroupsAsked, Parts, PendingAsked, PendingSpan, Removed, Streamed};
@@ -364,10 +365,7 @@ pub fn whole<P: Pages>(paged: &Paged, pages: &P) -> Result<Vec<u8>, Stop> {
         Some(ValueType::Stream) => Ok(Streamed::open(paged)?.whole(pages)?.bytes().to_vec()),
         _ => {
             let list = <List as Structure>::open(paged)?;
-            let missing = list.missing(pages, 0..u64::MAX)?;
-            if !missing.is_empty() {
-                return Err(Stop::Missing(missing));
-            }
+            needs(&list, pages, 0..u64::MAX)?;
             let mut edit = ListEdit::default();
             for element in list.iter(pages, 0)? {
                 edit.push_right(element?);

@@ -1,9 +1,18 @@
-//! Replies with elements of one collection, so that they can be written in pieces.
+//! Replies with elements of one collection, so that they can be written in pieces, and how large a piece may be.
 
-use super::{Keyed, Stop, Structure};
+use super::{Keyed, Paged, Stop, Structure};
 use crate::resp::Reply;
-use sexton_engine::page::Pages;
+use sexton_engine::page::{Pages, PartKind};
 use std::ops::Range;
+
+/// Approximate bytes of what is read together.
+const STEP_BYTES: u64 = 64 << 10;
+
+/// Positions that are read together where some elements have pages of their own, and may be megabytes long.
+const STEP_WITH_LONG_ELEMENTS: u64 = 4;
+
+/// What surrounds an element in a reply, approximately.
+const FRAME_BYTES: u64 = 8;
 
 /// A reply with elements of one collection that can be written in pieces. Its elements have positions: ranks, or pages.
 pub trait InPieces<S: Structure> {
@@ -38,6 +47,43 @@ pub trait InPieces<S: Structure> {
     /// True if the last position comes first.
     fn is_descending(&self) -> bool {
         false
+    }
+}
+
+/// The size of a whole collection.
+#[derive(Clone, Copy, Debug)]
+pub struct Extent {
+    bytes: u64,
+    positions: u64,
+    has_long_elements: bool,
+}
+
+impl Extent {
+    /// That of a collection with so many positions.
+    #[must_use]
+    pub fn of(paged: &Paged, positions: u64) -> Self {
+        let totals = paged.descriptor.totals;
+        let bytes = totals.elements.saturating_mul(FRAME_BYTES).saturating_add(totals.bytes);
+        let has_long_elements = paged.descriptor.part(PartKind::External).is_some();
+        Self { bytes: bytes.max(1), positions: positions.max(1), has_long_elements }
+    }
+
+    /// Approximate bytes of so many positions.
+    #[must_use]
+    pub fn bytes_of(&self, positions: u64) -> u64 {
+        let bytes = u128::from(self.bytes) * u128::from(positions) / u128::from(self.positions);
+        u64::try_from(bytes).unwrap_or(u64::MAX)
+    }
+
+    /// Number of positions that are read together. Their elements are in memory together, and may be the longest ones.
+    #[must_use]
+    pub fn step(&self) -> u64 {
+        if self.has_long_elements {
+            return STEP_WITH_LONG_ELEMENTS;
+        }
+        let positions =
+            u128::from(STEP_BYTES) * u128::from(self.positions) / u128::from(self.bytes);
+        u64::try_from(positions).unwrap_or(u64::MAX).max(1)
     }
 }
 

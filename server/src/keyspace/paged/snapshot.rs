@@ -1,10 +1,13 @@
 //! Collections in pages as others than their writers see them: those of a snapshot, and whole ones.
 
-use super::{Failed, Paged, Stop, damaged, over, whole};
+use super::{Extent, Failed, Keyed, Paged, Ranked, Stop, Structure, damaged, needs, over, whole};
+use crate::keyspace::collection::Field;
 use crate::value::ValueType;
-use sexton_engine::page::{PageError, PageId, Pages, PartKind};
+use sexton_engine::page::{List, PageError, PageId, Pages, PartKind};
 use sexton_engine::{EngineError, Key, Meta, PageName, Snapshot, Tx};
+use sexton_persistence::rdb::{CollectionKind, Element};
 use std::collections::HashMap;
+use std::ops::Range;
 
 /// Pages that are read at once.
 const PAGES_TOGETHER: usize = 256;
@@ -90,6 +93,114 @@ impl PastCollection {
         }
     }
 
+    /// The value that it would have in one record.
+    ///
+    /// # Errors
+    /// Pages that cannot be read.
+    pub fn whole(&mut self) -> Result<Vec<u8>, EngineError> {
+        self.over(whole)
+    }
+
+    /// How an RDB file holds it; `None` for a stream, whose parts are not written one by one.
+    #[must_use]
+    pub fn kind(&self) -> Option<CollectionKind> {
+        Some(match self.paged.value_type()? {
+            ValueType::List => CollectionKind::List,
+            ValueType::Set => CollectionKind::Set,
+            ValueType::SortedSet => CollectionKind::SortedSet,
+            ValueType::Hash if self.paged.meta.has_due_elements() => CollectionKind::ExpiringHash,
+            ValueType::Hash => CollectionKind::Hash,
+            ValueType::Stream | ValueType::String => return None,
+        })
+    }
+
+    /// Shows all its elements until that fails, in an order that is the same every time; few of them are in memory together.
+    ///
+    /// # Errors
+    /// Pages that cannot be read or do not have as many elements as the root says, and what has failed.
+    pub fn each_element<E: From<EngineError>>(
+        &mut self,
+        mut show: impl FnMut(Element<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let Some(kind) = self.kind() else { return Ok(()) };
+        let (mut shown, mut failed) = (0, None);
+        // True as long as nothing has failed.
+        let mut show = |element: Element<'_>| {
+            if failed.is_none() {
+                shown += 1;
+                failed = show(element).err();
+            }
+            failed.is_none()
+        };
+        let walked = match kind {
+            CollectionKind::List => self.walk(List::len, |list: &List, pages, part| {
+                needs(list, pages, part.clone())?;
+                for element in list.iter(pages, part.start)?.take((part.end - part.start) as usize)
+                {
+                    if !show(Element::Item(element?)) {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }),
+            CollectionKind::SortedSet => self.walk(Ranked::len, |set: &Ranked, pages, part| {
+                for scored in set.range(pages, part)? {
+                    let (score, member) = scored?;
+                    if !show(Element::Scored(member, score)) {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }),
+            CollectionKind::Set | CollectionKind::Hash | CollectionKind::ExpiringHash => {
+                let pages = |keyed: &Keyed| u64::from(keyed.hash.pages);
+                self.walk(pages, |keyed: &Keyed, pages, part| {
+                    let numbers = part.start as u32..part.end as u32;
+                    keyed.needs_pages(pages, numbers.clone())?;
+                    let mut goes_on = true;
+                    keyed.each_field_of(pages, numbers, |Field { name, value, due_ms }| {
+                        goes_on = show(match kind {
+                            CollectionKind::Set => Element::Item(name),
+                            CollectionKind::Hash => Element::Field(name, value),
+                            _ => Element::Timed(name, value, due_ms),
+                        });
+                    })?;
+                    Ok(goes_on)
+                })
+            }
+        };
+        match failed {
+            Some(failed) => return Err(failed),
+            None => walked?,
+        }
+        let counted = self.paged.descriptor.totals.elements;
+        if shown != counted {
+            let text = format!("a collection of {counted} elements has {shown}");
+            return Err(EngineError::Storage(text).into());
+        }
+        Ok(())
+    }
+
+    /// Visits all positions in order, a few at a time, until it does not go on.
+    fn walk<S: Structure>(
+        &mut self,
+        positions: impl FnOnce(&S) -> u64,
+        mut visit: impl FnMut(&S, &PastPages, Range<u64>) -> Result<bool, Stop>,
+    ) -> Result<(), EngineError> {
+        let structure = S::open(&self.paged).map_err(damaged)?;
+        let positions = positions(&structure);
+        let step = Extent::of(&self.paged, positions).step();
+        for from in (0..positions).step_by(usize::try_from(step).unwrap_or(usize::MAX)) {
+            let part = from..positions.min(from.saturating_add(step));
+            let goes_on = self.over(|_, pages| visit(&structure, pages, part.clone()))?;
+            self.forget_pages();
+            if !goes_on {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// Forgets the pages that were read, but for those that say where the elements of a list are: they are small, and every range
     /// needs all of them.
     pub fn forget_pages(&mut self) {
@@ -117,7 +228,7 @@ pub fn whole_at(
     value: &[u8],
 ) -> Result<Option<(Meta, Vec<u8>)>, EngineError> {
     let Some(mut past) = PastCollection::open(snapshot, db, meta, value)? else { return Ok(None) };
-    let value = past.over(whole)?;
+    let value = past.whole()?;
     Ok(Some((past.paged.whole_meta(), value)))
 }
 
