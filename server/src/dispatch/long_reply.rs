@@ -18,6 +18,7 @@ use crate::resp::{Reply, pack};
 use crate::server::Server;
 use sexton_engine::{EngineError, Seq, SnapshotOptions, SyncPolicy};
 use std::ops::Range;
+use std::sync::atomic::Ordering;
 
 /// A longer reply is written in pieces. Shorter ones take a worker a few milliseconds.
 const WHOLE_MAX_BYTES: u64 = 1 << 20;
@@ -87,8 +88,11 @@ impl OpenReply {
         now_ms: u64,
     ) -> Result<Option<Self>, EngineError> {
         let (engine, db) = (&server.engine, client.db);
-        let name = format!("reply-{}", client.id);
-        let snapshot = engine.snapshot(SnapshotOptions { name, ..SnapshotOptions::default() })?;
+        let options = SnapshotOptions {
+            name: format!("reply-{}", client.id),
+            timeout_ms: server.settings.snapshot_max_age_s.load(Ordering::Relaxed) * 1000,
+        };
+        let snapshot = engine.snapshot(options)?;
         let Some(found) = snapshot.get(db, args.get(spec.keys.first))? else { return Ok(None) };
         if found.meta.is_expired(now_ms) {
             return Ok(None);
