@@ -97,7 +97,7 @@ pub(super) struct BatchRun<'a> {
 
 impl BatchRun<'_> {
     /// Executes the requests in order. `Some((index, why))` if the one at `index` did not run; no
-    /// reason means that the replies should be sent first.
+    /// reason means that the replies should be sent first, or that the connection has used its [`Slice`](super::worker::Slice).
     pub(super) fn run(&mut self) -> Option<(usize, Option<Outcome>)> {
         self.plan();
         let requests = self.worker.batch.requests.len();
@@ -108,13 +108,14 @@ impl BatchRun<'_> {
         let mut fast = self.worker.executor.is_fast(self.server, self.client);
         let mut asked = Asked::default();
         let mut together = self.times_together();
-        // When the plain requests that are not in the statistics yet have begun; the clock is read for such ones only.
-        let mut begun = Some(Instant::now());
+        // When the plain requests that are not in the statistics yet have begun.
+        let mut begun = Instant::now();
+        let mut is_over = self.worker.slice.passes(begun);
         // These requests.
         let mut plain = 0..0;
         let mut stop = None;
         for index in 0..self.worker.batch.requests.len() {
-            if self.worker.reply.len() > TURN_REPLY_BYTES {
+            if self.worker.reply.len() > TURN_REPLY_BYTES || (is_over && index > 0) {
                 stop = Some((index, None));
                 break;
             }
@@ -123,9 +124,6 @@ impl BatchRun<'_> {
             if !kind.is_timed_together() {
                 begun = self.record_stats(plain, begun);
                 plain = 0..0;
-            }
-            if fast && begun.is_none() && !matches!(kind, Kind::Other(_)) {
-                begun = Some(Instant::now());
             }
             if fast && self.run_plain(kind, &mut asked, index, &request) {
                 *self.commands += 1;
@@ -141,6 +139,7 @@ impl BatchRun<'_> {
                 if plain.len() >= together || !kind.is_timed_together() {
                     begun = self.record_stats(plain, begun);
                     plain = 0..0;
+                    is_over = self.worker.slice.is_over;
                 }
                 if self.client.closing {
                     break;
@@ -177,7 +176,8 @@ impl BatchRun<'_> {
             asked = Asked::default();
             self.worker.granted = 0;
             together = self.times_together();
-            begun = None;
+            begun = Instant::now();
+            is_over = self.worker.slice.passes(begun);
         }
         self.record_stats(plain, begun);
         stop
@@ -205,14 +205,17 @@ impl BatchRun<'_> {
     }
 
     /// The plain requests at these indexes ran since `begun`; returns until when.
-    fn record_stats(&mut self, plain: Range<usize>, begun: Option<Instant>) -> Option<Instant> {
-        let Some(begun) = begun.filter(|_| !plain.is_empty()) else { return begun };
+    fn record_stats(&mut self, plain: Range<usize>, begun: Instant) -> Instant {
+        if plain.is_empty() {
+            return begun;
+        }
         let now = Instant::now();
+        self.worker.slice.passes(now);
         let time_us = now.saturating_duration_since(begun).as_micros() as u64;
         let worker = &mut *self.worker;
         let first = Args::new(self.buf, worker.batch.args(&worker.batch.requests[plain.start]));
         worker.executor.record_stats(self.server, self.client, first, time_us);
-        Some(now)
+        now
     }
 
     /// First pass over all requests: finds the plain ones, and prefetches their keys' cache lines.

@@ -23,7 +23,7 @@ use crate::session::Session;
 use parking_lot::Mutex;
 use sexton_engine::{EngineError, LoadPin, OwnedKey, Seq, Want};
 use std::collections::VecDeque;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
@@ -214,7 +214,11 @@ impl Connection {
     }
 
     fn turns(&mut self, worker: &mut WorkerState, cx: &mut Context<'_>) -> Poll<()> {
+        worker.slice.begin();
         for turn in 0..TURNS {
+            if worker.slice.is_over {
+                break;
+            }
             self.empty_outbox();
             let waits = turn > 0 && self.deferred && self.may_defer(0);
             if !waits && self.flush(worker, cx).is_err() {
@@ -259,7 +263,8 @@ impl Connection {
                 self.run_own_input(worker, cx);
             }
         }
-        cx.waker().wake_by_ref();
+        // All others that are ready, and those whose requests have arrived meanwhile, are served before it goes on.
+        let _ = pin!(tokio::task::yield_now()).poll(cx);
         Poll::Pending
     }
 

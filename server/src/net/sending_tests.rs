@@ -14,6 +14,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Wake, Waker};
+use std::time::Duration;
 use tokio::runtime::Runtime;
 
 #[derive(Default)]
@@ -181,4 +182,25 @@ fn deferred_replies_that_are_durable_leave_with_the_turn() {
     assert_eq!(bench.received(), "+OK\r\n+PONG\r\n");
     assert!(!is_left, "nothing is left to do");
     assert_eq!(unsent(&bench), 0, "CLIENT LIST of others shows that they have left");
+}
+
+#[test]
+fn a_connection_that_has_used_its_slice_lets_others_go_first() {
+    let mut bench = Bench::new();
+    bench.connection.begin_with(b"PING a\r\nPING b\r\nSET k 1\r\nGET k\r\n".to_vec());
+    let task = Arc::clone(&bench.task);
+    let waker = Waker::from(Arc::clone(&task));
+    let mut turn = |bench: &mut Bench, length: Duration| {
+        bench.worker.slice.length = length;
+        let polled = bench.connection.poll(&mut bench.worker, &mut Context::from_waker(&waker));
+        assert!(polled.is_pending());
+        let goes_on = task.is_woken.swap(false, Ordering::Relaxed);
+        bench.end_turn();
+        (bench.received(), goes_on)
+    };
+    assert_eq!(turn(&mut bench, Duration::ZERO), ("$1\r\na\r\n".to_owned(), true));
+    assert!(bench.worker.slice.is_over, "the worker sends what all have answered");
+    assert_eq!(turn(&mut bench, Duration::ZERO), ("$1\r\nb\r\n".to_owned(), true));
+    assert_eq!(turn(&mut bench, Duration::MAX).0, "+OK\r\n$1\r\n1\r\n");
+    assert!(!bench.worker.slice.is_over);
 }

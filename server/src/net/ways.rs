@@ -21,6 +21,7 @@ use sexton_persistence::device::{Clock, Device, PlacedStorage, Storage};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 pub(super) const NOW_MS: u64 = 1_000_000;
 
@@ -398,6 +399,8 @@ pub(super) fn short_way(terms: Terms, reads: &[Read]) -> Traces {
 
 pub(super) fn worker_of(world: &World) -> WorkerState {
     let mut worker = WorkerState::new(0, Arc::new(DurableSignal::default()));
+    // A read runs at once, however slow the machine is.
+    worker.slice.length = Duration::MAX;
     worker.executor = Executor::new(world.table, 0, false);
     worker
 }

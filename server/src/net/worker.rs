@@ -18,13 +18,15 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::{Notify, mpsc};
 
 /// Bytes of the read buffer that all connections of a worker share.
 pub(super) const READ_BUFFER_BYTES: usize = 64 * 1024;
 
-/// Number of batches after which a turn ends although there is more to do; otherwise it ends when there is not.
+/// Number of batches after which a turn ends although there is more to do; otherwise it ends when there is not, or when a
+/// connection has used its slice.
 const TURN_BATCHES: usize = 64;
 
 /// State shared by all connections of a worker, so that an idle connection costs little.
@@ -44,6 +46,8 @@ pub(super) struct WorkerState {
     pub(super) sending: Vec<Arc<Mutex<Connection>>>,
     /// Batches of requests that were run in this turn.
     pub(super) turn_batches: usize,
+    /// What the connection that is being served may use of the thread.
+    pub(super) slice: Slice,
     /// Requests that may still rely on the last answer to whether writes are allowed. Batches of one request share it.
     pub(super) granted: usize,
 }
@@ -62,8 +66,39 @@ impl WorkerState {
             durable,
             sending: Vec::new(),
             turn_batches: 0,
+            slice: Slice::default(),
             granted: 0,
         }
+    }
+}
+
+/// Time that a connection may use of its worker before others get theirs. Whoever sends without waiting for replies always
+/// has requests left.
+#[derive(Debug)]
+pub(super) struct Slice {
+    pub(super) length: Duration,
+    begun: Option<Instant>,
+    pub(super) is_over: bool,
+}
+
+impl Default for Slice {
+    fn default() -> Self {
+        Self { length: Duration::from_micros(500), begun: None, is_over: false }
+    }
+}
+
+impl Slice {
+    /// A connection begins to be served.
+    pub(super) fn begin(&mut self) {
+        (self.begun, self.is_over) = (None, false);
+    }
+
+    /// Requests of the connection have run until `now`, or are about to; returns whether the time is over.
+    #[inline]
+    pub(super) fn passes(&mut self, now: Instant) -> bool {
+        let begun = *self.begun.get_or_insert(now);
+        self.is_over = now.saturating_duration_since(begun) >= self.length;
+        self.is_over
     }
 }
 
@@ -232,7 +267,7 @@ fn poll_connection(
         if served.deferred {
             worker.sending.push(Arc::clone(connection));
         }
-        (polled, worker.turn_batches >= TURN_BATCHES)
+        (polled, worker.turn_batches >= TURN_BATCHES || worker.slice.is_over)
     });
     if turn_is_over {
         end_turn(server);
