@@ -4,7 +4,9 @@ Each step is a regression test for a hang of a connection or of the whole server
 server-wide commands inside MULTI, slow commands on all helper threads, clients that disconnected while they waited.
 """
 
+import contextlib
 import random
+import threading
 import time
 
 from harness.resp import encode
@@ -191,6 +193,40 @@ def check_clients_that_leave(steps):
                     [b"+OK\r\n", b"*2\r\n:1\r\n:0\r\n", b"$1\r\n2\r\n"])
 
 
+def check_sender_that_never_pauses(steps):
+    """One client sends without waiting for replies: the worker has always something to do for it."""
+    with Server("sexton", {"appendonly": "yes"}) as server:
+        fields = [word for number in range(200) for word in (b"field:%06d" % number, b"x" * 16)]
+        load = b"".join(encode([b"HSET", b"h%d" % (number % 50), *fields]) for number in range(256))
+        loader, is_over = server.connect(), threading.Event()
+
+        def send():
+            while not is_over.is_set():
+                loader.send_raw(load)
+
+        def drop_replies():
+            with contextlib.suppress(OSError):
+                while loader.sock.recv(1 << 16):
+                    pass
+
+        threads = [threading.Thread(target=target, daemon=True) for target in (send, drop_replies)]
+        for thread in threads:
+            thread.start()
+        connection, took_s = server.connect(timeout_s=ANSWER_S), []
+        end = time.monotonic() + 3
+        while time.monotonic() < end:
+            begun = time.monotonic()
+            connection.cmd("GET", "small")
+            took_s.append(time.monotonic() - begun)
+            time.sleep(0.001)
+        is_over.set()
+        threads[0].join(ANSWER_S)
+        took_s.sort()
+        half = took_s[len(took_s) // 2]
+        steps.check("a client that never pauses does not stop others", half < 0.05 and took_s[-1] < 1,
+                    f"{len(took_s)} GETs, half within {1000 * half:.1f} ms, the longest {1000 * took_s[-1]:.0f} ms")  # fmt: skip
+
+
 def main():
     steps = Steps("nothing hangs")
     check_pipelines_of_all_kinds(steps)
@@ -199,6 +235,7 @@ def main():
     check_cold_keys_inside_multi(steps)
     check_helpers(steps)
     check_clients_that_leave(steps)
+    check_sender_that_never_pauses(steps)
     steps.finish()
 
 
