@@ -68,6 +68,21 @@ impl<'p> ListPage<'p> {
         })
     }
 
+    /// All elements, from right to left, up to the first damaged one.
+    pub fn iter_back(&self) -> impl Iterator<Item = Result<Stored<'p>, Damage>> + use<'p> {
+        let page = *self;
+        let (mut end, mut left) = (page.payload.len(), page.len);
+        std::iter::from_fn(move || {
+            left = left.checked_sub(1)?;
+            let item = page.item_before(end);
+            match &item {
+                Ok(item) => end = item.entry.start,
+                Err(_) => left = 0,
+            }
+            Some(item.map(|item| page.element(&item)))
+        })
+    }
+
     /// Looks at every byte.
     pub fn check(&self) -> Result<(), Damage> {
         let mut at = HEAD_BYTES;

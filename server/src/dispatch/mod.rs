@@ -31,6 +31,7 @@ mod gate;
 mod guard;
 #[cfg(test)]
 mod hash_field_tests;
+mod kept_search;
 mod latch;
 mod left_out;
 pub(crate) mod load;
@@ -53,6 +54,9 @@ pub(crate) mod rights;
 #[cfg(test)]
 mod rights_tests;
 mod script;
+mod search;
+#[cfg(test)]
+mod search_tests;
 mod short;
 mod snapshot_session;
 #[cfg(test)]
@@ -81,7 +85,7 @@ pub(crate) use latch::each_key;
 #[cfg(test)]
 pub(crate) use left_out::{Step, leaving_out};
 pub use log_wait::LogWait;
-pub(crate) use paged::needs;
+pub(crate) use paged::{needs, needs_to_change};
 pub use snapshot_session::SnapshotSession;
 pub(crate) use snapshot_session::snapshot_error;
 pub use table::{

@@ -24,6 +24,7 @@ impl Ctx<'_, '_> {
             Failed::Storage(error) => give_up(error),
             Failed::Away(wants) => {
                 self.client.missed = wants;
+                self.client.watch_search(self.server);
                 miss()
             }
         }
@@ -281,5 +282,18 @@ pub(crate) fn needs<P: Pages>(
     range: std::ops::Range<u64>,
 ) -> Result<(), Stop> {
     let missing = list.missing(pages, range)?;
+    if missing.is_empty() { Ok(()) } else { Err(Stop::Missing(missing)) }
+}
+
+/// What a change of these elements of a list needs is in memory.
+///
+/// # Errors
+/// What is not.
+pub(crate) fn needs_to_change<P: Pages>(
+    list: &List,
+    pages: &P,
+    indexes: &[u64],
+) -> Result<(), Stop> {
+    let missing = list.missing_to_change(pages, indexes)?;
     if missing.is_empty() { Ok(()) } else { Err(Stop::Missing(missing)) }
 }

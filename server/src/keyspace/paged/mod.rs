@@ -9,6 +9,7 @@ mod fields;
 mod keyed;
 mod list;
 mod ranked;
+mod search;
 mod snapshot;
 mod stream;
 
@@ -16,6 +17,7 @@ pub use draws::Draws;
 pub use fields::{FieldSet, PagedFields};
 pub use keyed::{Drawn, DuePages, Keyed};
 pub use ranked::Ranked;
+pub use search::{ListSearch, Sought, Step, Window};
 pub use snapshot::{whole_at, whole_in};
 pub use stream::{GroupsAsked, Parts, PendingAsked, PendingSpan, Removed, Streamed};
 
