@@ -5,7 +5,7 @@
 use super::{End, List, counts_id, page_id, wrong};
 use crate::page::external::{self, Stored};
 use crate::page::list_page::ListPage;
-use crate::page::store::{Damage, PageError, PageId, Pages, at_page};
+use crate::page::store::{PageError, PageId, Pages, at_page};
 
 /// How far a search has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,22 +48,33 @@ impl Search {
             return Ok(false);
         };
         let page = ListPage::parse(pages.read(id)?).map_err(at_page(id))?;
-        let (len, skip) = (page.len(), self.within);
+        let len = page.len();
         let most = usize::try_from(most - self.compared).unwrap_or(usize::MAX);
-        let end = len.min(skip.saturating_add(most));
-        let take = end.saturating_sub(skip);
-        let goes_on = match self.from {
-            End::Front => {
-                let elements = page.iter().skip(skip).take(take);
-                self.compare((id, pages), elements, wanted, &mut found)?
+        let end = len.min(self.within.saturating_add(most));
+        let within = self.within.min(len);
+        let at = if self.from == End::Front { within } else { len - within };
+        let mut at = page.start_of(at).map_err(at_page(id))?;
+        while self.within < end {
+            let left = end - self.within;
+            let next = match self.from {
+                End::Front => page.find::<false>(at, left, wanted),
+                End::Back => page.find::<true>(at, left, wanted),
+            };
+            let Some((passed, behind, external)) = next.map_err(at_page(id))? else {
+                self.pass(left);
+                break;
+            };
+            self.pass(passed);
+            let is_equal = match external {
+                None => true,
+                Some(reference) => external::read(pages, Stored::External(reference))? == wanted,
+            };
+            let before = self.compared;
+            self.pass(1);
+            if is_equal && !found(before) {
+                return Ok(false);
             }
-            End::Back => {
-                let elements = page.iter_back().skip(skip).take(take);
-                self.compare((id, pages), elements, wanted, &mut found)?
-            }
-        };
-        if !goes_on {
-            return Ok(false);
+            at = behind;
         }
         if end < len {
             return Ok(false);
@@ -76,24 +87,10 @@ impl Search {
         Ok(!is_last)
     }
 
-    /// Compares elements of a page; false when `found` wants no more.
-    fn compare<'p, P: Pages>(
-        &mut self,
-        (id, pages): (PageId, &'p P),
-        elements: impl Iterator<Item = Result<Stored<'p>, Damage>>,
-        wanted: &[u8],
-        found: &mut impl FnMut(u64) -> bool,
-    ) -> Result<bool, PageError> {
-        for element in elements {
-            let element = element.map_err(at_page(id))?;
-            let equal = element.len() == wanted.len() && external::read(pages, element)? == wanted;
-            let before = self.compared;
-            (self.compared, self.within) = (before + 1, self.within + 1);
-            if equal && !found(before) {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+    /// So many elements of the page have been compared.
+    fn pass(&mut self, elements: usize) {
+        self.within += elements;
+        self.compared += elements as u64;
     }
 
     /// The pages that it comes to, in their order.
