@@ -2,7 +2,8 @@
 
 A list, a set, a hash and a sorted set that are each larger than `maxmemory` allows to be resident: commands for single
 elements answer right without loading the rest, whole collections are read as a stream, all is there after kill -9. Then each
-collection goes in a way of its own (DEL, expiry, RENAME over it, FLUSHDB), and its bytes leave the disk. Meanwhile the
+collection goes in a way of its own (DEL, expiry, RENAME over it, FLUSHDB), and its bytes leave the disk. LPOS, LREM and LINSERT
+search a list of as many elements, and answer what redis-server does; the lists are equal afterwards, and after kill -9. Meanwhile the
 resident memory is sampled, and another process asks GET of a small key a thousand times a second.
 """
 
@@ -278,6 +279,59 @@ def saved(steps, server, connection, kinds, count):
         loaded.close()
 
 
+def word(number, count):
+    """An element of the list that is searched: there are three of most, and few that are long."""
+    return value(number % (count // 3 + 1)) + b"long" * (200 if number % 5000 == 17 else 0)
+
+
+def search(rng, count):
+    """A request that looks for elements, or moves some under the next one."""
+    wanted = word(rng.randrange(count), count) if rng.random() < 0.9 else b"absent"
+    new = word(rng.randrange(count), count)
+    options = []
+    for option, number in (("RANK", rng.choice([1, 2, 3, 4, -1, -2, -3, -4])), ("COUNT", rng.randrange(4)), ("MAXLEN", rng.randrange(2 * count))):
+        if rng.random() < 0.4:
+            options += [option, number]
+    return rng.choice([
+        ["LPOS", "searched", wanted, *options],
+        ["LPOS", "searched", wanted, *options],
+        ["LREM", "searched", rng.randrange(-3, 4), wanted],
+        ["LINSERT", "searched", rng.choice(["BEFORE", "AFTER"]), wanted, new],
+        ["LSET", "searched", rng.randrange(-count // 2, count // 2), new],
+        [rng.choice(["LPUSH", "RPUSH"]), "searched", new],
+    ])  # fmt: skip
+
+
+def equal_lists(steps, title, connection, oracle, count):
+    length, wrong = oracle.cmd("LLEN", "searched"), 0
+    together = count // 100
+    for start in range(0, length, together):
+        words = ["LRANGE", "searched", start, start + together - 1]
+        wrong += connection.cmd(*words) != oracle.cmd(*words)
+    steps.check(title, not wrong and connection.cmd("LLEN", "searched") == length, f"{wrong} ranges differ")
+
+
+def searches(steps, server, connection, oracle, count, rng, asked):
+    """LPOS, LREM and LINSERT in a list larger than a request may hold, each beside redis-server."""
+    for one in (connection, oracle):
+        requests = ([b"RPUSH", b"searched", *(word(n, count) for n in range(at, min(at + A_COMMAND, count)))] for at in range(0, count, A_COMMAND))
+        send_all(steps, "load of the list that is searched", one, requests, count, lambda reply: not reply.is_error(), depth=64)
+    wrong, took_s = [], {}
+    with Visited(server, "searches of the list"):
+        for nth in range(asked):
+            words = search(rng, count) if nth else ["LINSERT", "searched", "BEFORE", "absent", "x"]
+            begun = time.perf_counter()
+            got = connection.cmd(*words)
+            took_s.setdefault(words[0], []).append(time.perf_counter() - begun)
+            expected = oracle.cmd(*words)
+            if got != expected:
+                wrong.append((words, got, expected))
+    for command, times_s in took_s.items():
+        print(f"      {command:13} {len(times_s)} times, {1000 * sum(times_s) / len(times_s):.1f} ms on average, longest {1000 * max(times_s):.1f} ms", flush=True)
+    steps.check("searches of the list", not wrong, f"{len(wrong)} wrong, first {wrong[:2]}" if wrong else "")
+    equal_lists(steps, "the list that was searched", connection, oracle, count)
+
+
 def disk_bytes(server):
     """Bytes of tables, without the log."""
     kept = [path for path in server.directory.rglob("*") if path.is_file() and "appendonly" not in str(path)]
@@ -321,17 +375,20 @@ def main():
     parser.add_argument("--elements", type=int, default=10_000_000)
     parser.add_argument("--maxmemory-mb", type=int, default=256)
     parser.add_argument("--asked", type=int, default=2000, help="elements that are asked for one at a time")
+    parser.add_argument("--searched", type=int, default=60, help="requests that search a list, 0 for none")
     parser.add_argument("--kinds", default=",".join(KINDS))
     parser.add_argument("--seed", type=int, default=7)
     args = parser.parse_args()
     kinds, count = args.kinds.split(","), args.elements
+    # FLUSHDB takes the list that is searched, too.
+    is_searched = args.searched > 0 and "list" in kinds
     steps = Steps(f"collections of {count:,} elements, maxmemory {args.maxmemory_mb} MB")
     rng = random.Random(args.seed)
     options = {"appendonly": "yes", "appendfsync": "everysec", "maxmemory": f"{args.maxmemory_mb}mb",
                "maxmemory-policy": "noeviction", "delete-persist-seconds": DEADLINE_S}  # fmt: skip
     # A process without data takes some MB, whatever the bound.
     bound = max(1.25 * args.maxmemory_mb, args.maxmemory_mb + BASE_MB) * 2**20
-    with Server(args.server, options) as server:
+    with Server(args.server, options) as server, Server("redis", {"save": ""}) as redis:
         sampler = RssSampler(server)
         sampler.start()
         connection = server.connect(timeout_s=300)
@@ -344,6 +401,9 @@ def main():
             walk(steps, server, connection, kind, count)
             wholes(steps, server, connection, kind, count)
         saved(steps, server, connection, kinds, count)
+        oracle = redis.connect(timeout_s=300)
+        if is_searched:
+            searches(steps, server, connection, oracle, count, rng, args.searched)
         connection.close()
         time.sleep(2.1)  # everysec
         server.kill()
@@ -352,6 +412,8 @@ def main():
         connection = server.connect(timeout_s=300)
         for kind in kinds:
             elements(steps, server, connection, kind, count, rng, args.asked // 4)
+        if is_searched:
+            equal_lists(steps, "the list that was searched, after the restart", connection, oracle, count)
         before = disk_bytes(server)
         print(f"      on disk: {before:,} bytes of tables", flush=True)
         for kind in sorted(kinds, key=list(GOES).index):

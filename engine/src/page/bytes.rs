@@ -151,6 +151,13 @@ fn number_at(payload: &[u8], at: usize, bytes: usize) -> Result<usize, Damage> {
     }
 }
 
+/// The length that a byte says alone.
+#[inline]
+pub(super) fn short_len(mark: u8) -> Option<usize> {
+    let len = usize::from(mark);
+    (len <= SHORT_MAX).then_some(len)
+}
+
 /// The length at `at`, and the bytes that it takes.
 pub(super) fn len_at(payload: &[u8], at: usize) -> Result<(usize, usize), Damage> {
     let Some(&mark) = payload.get(at) else { return damage(at, "length") };

@@ -68,6 +68,64 @@ impl<'p> ListPage<'p> {
         })
     }
 
+    /// All elements, from right to left, up to the first damaged one.
+    pub fn iter_back(&self) -> impl Iterator<Item = Result<Stored<'p>, Damage>> + use<'p> {
+        let page = *self;
+        let (mut end, mut left) = (page.payload.len(), page.len);
+        std::iter::from_fn(move || {
+            left = left.checked_sub(1)?;
+            let item = page.item_before(end);
+            match &item {
+                Ok(item) => end = item.entry.start,
+                Err(_) => left = 0,
+            }
+            Some(item.map(|item| page.element(&item)))
+        })
+    }
+
+    /// The first of `left` elements that is `wanted`, or has a page of its own and is as long: how many are before it, the place
+    /// behind it, and the name of its page. They follow the place `at` to the right, or, with `BACK`, to the left.
+    pub(super) fn find<const BACK: bool>(
+        &self,
+        mut at: usize,
+        left: usize,
+        wanted: &[u8],
+    ) -> Result<Option<(usize, usize, Option<Reference>)>, Damage> {
+        for passed in 0..left {
+            // Nearly all elements are short.
+            if let Some((element, behind)) = self.short_item::<BACK>(at) {
+                at = behind;
+                if element == wanted {
+                    return Ok(Some((passed, at, None)));
+                }
+                continue;
+            }
+            let item = if BACK { self.item_before(at)? } else { self.item_at(at)? };
+            at = if BACK { item.entry.start } else { item.entry.end };
+            let may_be_it = match item.external {
+                Some(reference) => reference.bytes as usize == wanted.len(),
+                None => self.payload[item.element] == *wanted,
+            };
+            if may_be_it {
+                return Ok(Some((passed, at, item.external)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// An element whose lengths are a byte each, and the place behind it.
+    #[inline]
+    fn short_item<const BACK: bool>(&self, at: usize) -> Option<(&'p [u8], usize)> {
+        let (start, end) = if BACK {
+            let len = bytes::short_len(*self.payload.get(at.checked_sub(1)?)?)?;
+            (at.checked_sub(len + 2).filter(|start| *start >= HEAD_BYTES)?, at)
+        } else {
+            (at, at + 2 + bytes::short_len(*self.payload.get(at)?)?)
+        };
+        let [_, element @ .., _] = self.payload.get(start..end)? else { return None };
+        Some((element, if BACK { start } else { end }))
+    }
+
     /// Looks at every byte.
     pub fn check(&self) -> Result<(), Damage> {
         let mut at = HEAD_BYTES;

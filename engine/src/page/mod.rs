@@ -53,7 +53,7 @@ pub use descriptor::{Descriptor, Part};
 pub use external::{Externals, Stored};
 pub use hash::{Hash, HashSizes};
 pub use ints::IntegerText;
-pub use list::{End, List, ListSizes};
+pub use list::{End, List, ListSizes, Search};
 pub use parts::Parts;
 pub use score::Score;
 pub use scores_page::{Cut, Scored};

@@ -1,9 +1,11 @@
 //! The state of one connection that commands can read and change.
 
+use super::kept_search::KeptSearch;
 use super::{Args, CommandError, CommandSpec, LogWait, LongReply, SnapshotSession, Tally};
 use crate::auth::{Denial, Identity};
 use crate::blocking::Waiter;
 use crate::events::pubsub::{Kind, Subscriptions};
+use crate::keyspace::Pins;
 use crate::resp::pack;
 use crate::scripting::Running;
 use crate::server::Server;
@@ -48,6 +50,10 @@ pub struct Client {
     pub missed: Vec<Want>,
     /// How the reply to its request leaves.
     pub long_reply: LongReply,
+    /// The search of a request that runs again.
+    pub search: Option<Box<KeptSearch>>,
+    /// What was loaded for the request so far is not needed any more: it goes before the next load.
+    pub lets_go: bool,
     /// The wait requested by the current command: set by its handler, which found nothing.
     pub would_wait: Option<Box<Waiter>>,
     /// What the connection waits for.
@@ -262,7 +268,8 @@ impl Client {
     /// Bytes that the connection holds besides its buffers. Registries that look names up hold a second copy of them.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
-        size_of::<Self>() + 2 * self.name_bytes()
+        let search_bytes = self.search.as_ref().map_or(0, |kept| kept.memory_bytes());
+        size_of::<Self>() + 2 * self.name_bytes() + search_bytes
     }
 
     /// The reply to the current request reveals a write that must be durable first (N13).
@@ -363,6 +370,29 @@ impl Client {
         self.watched_bytes = 0;
         self.session.watching.store(0, Ordering::Relaxed);
         self.watch_dirty.store(false, Ordering::Release);
+    }
+
+    /// The request has ended, or will not run again: so has its search.
+    #[inline]
+    pub fn end_search(&mut self, server: &Server) {
+        self.lets_go = false;
+        if let Some(kept) = self.search.take() {
+            kept.unwatch(server);
+        }
+    }
+
+    /// What was loaded for the request so far goes, if it is not needed any more.
+    pub fn let_go(&mut self, pins: &mut Pins) {
+        if std::mem::take(&mut self.lets_go) {
+            pins.clear();
+        }
+    }
+
+    /// The request will run again: what its search has found is valid until the list changes. To be called under the key's latch.
+    pub(super) fn watch_search(&mut self, server: &Server) {
+        if let Some(kept) = &mut self.search {
+            kept.watch(server);
+        }
     }
 
     /// True if a watched key was changed or has expired since WATCH.

@@ -190,6 +190,7 @@ impl Executor {
         out.limit(u64::MAX);
         if matches!(outcome, Outcome::Done(_)) {
             client.reply_mode.end_request();
+            client.end_search(server);
             self.end_caching(client, args);
         }
         self.changes.tell_own(&server.events, server.post(), (&client.session, out));

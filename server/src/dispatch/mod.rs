@@ -31,6 +31,7 @@ mod gate;
 mod guard;
 #[cfg(test)]
 mod hash_field_tests;
+mod kept_search;
 mod latch;
 mod left_out;
 pub(crate) mod load;
@@ -56,6 +57,9 @@ pub(crate) mod rights;
 #[cfg(test)]
 mod rights_tests;
 mod script;
+mod search;
+#[cfg(test)]
+mod search_tests;
 mod short;
 mod snapshot_session;
 #[cfg(test)]
@@ -66,7 +70,6 @@ mod tests;
 #[cfg(test)]
 mod work_tests;
 
-pub(crate) use crate::keyspace::paged::needs;
 pub use crate::resp::Args;
 pub use access::Purpose;
 pub(crate) use access::reply_string;

@@ -53,6 +53,8 @@ impl Obstacles {
     const STALE_RIGHTS: Self = Self(1 << 16);
     /// Files take as much as `disk-max-bytes` allows.
     pub(super) const DISK_FULL: Self = Self(1 << 17);
+    /// The next request runs again, and will mostly miss pages again.
+    const SEARCHES: Self = Self(1 << 18);
 
     /// The conditions for every request of the client that the gate explains.
     #[inline]
@@ -75,6 +77,7 @@ impl Obstacles {
         Self::NONE
             .when(!client.reply_mode.is_on(), Self::MUTED)
             .when(client.load_refused, Self::LOAD_REFUSED)
+            .when(client.search.is_some(), Self::SEARCHES)
             .when(client.session.tracking.mode().has(CHOICES), Self::CHOOSES_CACHING)
             .when(!client.identity.is_current(&server.auth), Self::STALE_RIGHTS)
             .when(server.events.switch.needs_old_values(), Self::OLD_VALUES)

@@ -29,6 +29,7 @@ impl Ctx<'_, '_> {
             Failed::Storage(error) => give_up(error),
             Failed::Away(wants) => {
                 self.client.missed = wants;
+                self.client.watch_search(self.server);
                 miss()
             }
         }

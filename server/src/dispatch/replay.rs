@@ -5,7 +5,7 @@ use super::REPLAY_MS;
 use super::client::Client;
 use super::replay_buf::{KEEP_BYTES, ReplayBuf};
 use super::{Executor, Outcome};
-use crate::keyspace::load_blocking;
+use crate::keyspace::{Pins, load_blocking};
 use crate::resp::{Batch, Limits, Scanner};
 use crate::server::Server;
 
@@ -79,8 +79,9 @@ impl Executor {
         let mut out = std::mem::take(&mut self.replay.reply);
         out.truncate(0);
         // What one round has loaded must still be there when the next one has.
-        let mut pins = Vec::new();
+        let mut pins = Pins::default();
         while let Outcome::Cold(keys) = self.execute(server, client, args, &mut out, REPLAY_MS) {
+            client.let_go(&mut pins);
             let pin = load_blocking(server, keys, u64::MAX);
             pins.push(pin.map_err(|error| error.to_string())?);
         }

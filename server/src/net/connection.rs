@@ -101,6 +101,7 @@ impl Drop for Connection {
     fn drop(&mut self) {
         if let Some(client) = &mut self.client {
             client.unwatch(&self.server);
+            client.end_search(&self.server);
             if let Some(waiter) = client.waiter.take() {
                 waiter.give_up();
                 self.server.blocking.remove(&waiter);
@@ -226,6 +227,10 @@ impl Connection {
             }
             if self.parked.is_some() {
                 if self.poll_parked(worker, cx).is_ready() {
+                    if self.client.as_ref().is_some_and(|client| client.search.is_some()) {
+                        // Whatever it needs is in memory: others come in between.
+                        break;
+                    }
                     continue;
                 }
                 let helped = matches!(self.parked, Some(Parked::Helper(_)));
@@ -428,6 +433,7 @@ impl Connection {
                         self.account(commands, last);
                         return used;
                     }
+                    client.let_go(&mut self.pins);
                     self.park(outcome);
                 }
                 break;

@@ -81,6 +81,7 @@ fn run(
         match executor.execute(server, client, args, out, now_ms) {
             Outcome::Done(required) => return required,
             Outcome::Cold(keys) => {
+                client.let_go(&mut pins);
                 let max_bytes = pins.room_bytes(load_max_bytes(server), &keys);
                 match load_blocking(server, keys, max_bytes) {
                     Ok(pin) => pins.push(pin),

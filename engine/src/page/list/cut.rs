@@ -9,25 +9,68 @@ use std::ops::Range;
 /// What an operation takes out of one page.
 struct Cut {
     label: u64,
+    /// Elements of the page, and how many of them go.
     count: u32,
-    range: Range<usize>,
+    gone: u32,
+    /// Ascending, and apart.
+    ranges: Vec<Range<usize>>,
     bytes: usize,
+}
+
+/// What an operation takes out of a list.
+#[derive(Default)]
+struct Cuts {
+    /// By label.
+    of_pages: Vec<Cut>,
+    externals: Vec<Reference>,
+}
+
+impl Cuts {
+    fn of(&self, label: u64) -> Option<&Cut> {
+        let found = self.of_pages.binary_search_by_key(&label, |cut| cut.label);
+        found.ok().map(|place| &self.of_pages[place])
+    }
 }
 
 impl List {
     /// Removes the elements whose numbers are in `range`; what is behind the end is left out. All their pages are read
     /// before the first is changed. A list without elements keeps its pages.
     pub fn remove<P: Pages>(&mut self, pages: &mut P, range: Range<u64>) -> Result<(), PageError> {
-        let range = range.start..range.end.min(self.len());
-        let (false, Some(mut ends)) = (range.is_empty(), self.ends) else { return Ok(()) };
-        if range == (0..self.len()) {
+        self.remove_ranges(pages, &[range.start..range.end.min(self.len())])
+    }
+
+    /// Removes the elements with these numbers, which ascend, as [`remove`](Self::remove) does.
+    pub fn remove_each<P: Pages>(
+        &mut self,
+        pages: &mut P,
+        indexes: &[u64],
+    ) -> Result<(), PageError> {
+        let mut ranges: Vec<Range<u64>> = Vec::new();
+        for &index in indexes.iter().filter(|index| **index < self.len()) {
+            match ranges.last_mut() {
+                Some(range) if range.end == index => range.end += 1,
+                _ => ranges.push(index..index + 1),
+            }
+        }
+        self.remove_ranges(pages, &ranges)
+    }
+
+    /// Ranges that ascend and are apart.
+    fn remove_ranges<P: Pages>(
+        &mut self,
+        pages: &mut P,
+        ranges: &[Range<u64>],
+    ) -> Result<(), PageError> {
+        let is_empty = ranges.iter().all(Range::is_empty);
+        let (false, Some(mut ends)) = (is_empty, self.ends) else { return Ok(()) };
+        if *ranges == [0..self.len()] {
             *self = Self { externals: self.externals, ..Self::new(self.sizes) };
             return Ok(());
         }
         let old = ends;
-        let (cuts, externals) = self.cuts(pages, range)?;
-        let left_of = |pages: &P, label: u64| match cuts.iter().find(|cut| cut.label == label) {
-            Some(cut) => Ok(cut.count - cut.range.len() as u32),
+        let cuts = self.cuts(pages, ranges)?;
+        let left_of = |pages: &P, label: u64| match cuts.of(label) {
+            Some(cut) => Ok(cut.count - cut.gone),
             None => self.count_of(pages, &old, label),
         };
         ends.first_count = left_of(pages, ends.first)?;
@@ -46,7 +89,7 @@ impl List {
         for group in old.groups().filter(|group| !groups.contains(group)) {
             Self::counts(pages, group)?;
         }
-        for cut in cuts.iter().filter(|cut| inner.contains(&cut.label)) {
+        for cut in cuts.of_pages.iter().filter(|cut| inner.contains(&cut.label)) {
             Self::counts(pages, cut.label / GROUP)?;
         }
         let gone = (old.first..ends.first).chain(ends.last + 1..old.last.saturating_add(1));
@@ -54,52 +97,87 @@ impl List {
         let groups_gone = old.groups().filter(|group| !groups.contains(group));
         groups_gone.for_each(|group| pages.remove(counts_id(group)));
         self.ends = Some(ends);
-        for cut in cuts {
+        for cut in cuts.of_pages {
             if (ends.first..=ends.last).contains(&cut.label) {
-                let (id, left) = (page_id(cut.label), cut.count - cut.range.len() as u32);
-                list_page::remove(&mut pages.edit(id)?, cut.range.clone()).map_err(at_page(id))?;
+                let (id, left) = (page_id(cut.label), cut.count - cut.gone);
+                let mut page = pages.edit(id)?;
+                for range in cut.ranges.into_iter().rev() {
+                    list_page::remove(&mut page, range).map_err(at_page(id))?;
+                }
+                drop(page);
                 self.set_count(pages, &ends, cut.label, left)?;
             }
-            self.totals.elements = self.totals.elements.saturating_sub(cut.range.len() as u64);
+            self.totals.elements = self.totals.elements.saturating_sub(u64::from(cut.gone));
             self.totals.bytes = self.totals.bytes.saturating_sub(cut.bytes as u64);
         }
-        externals.into_iter().for_each(|external| self.externals.remove(pages, Some(external)));
+        let externals = cuts.externals.into_iter();
+        externals.for_each(|external| self.externals.remove(pages, Some(external)));
         Ok(())
     }
 
     /// What has to go from each page, and the names of long elements in it.
-    fn cuts<P: Pages>(
-        &self,
-        pages: &P,
-        range: Range<u64>,
-    ) -> Result<(Vec<Cut>, Vec<Reference>), PageError> {
-        let (mut cuts, mut externals) = (Vec::new(), Vec::new());
-        let (Some(spot), Some(ends)) = (self.at(pages, range.start)?, self.ends) else {
-            return Ok((cuts, externals));
+    fn cuts<P: Pages>(&self, pages: &P, ranges: &[Range<u64>]) -> Result<Cuts, PageError> {
+        let mut cuts = Cuts::default();
+        let mut ranges = ranges.iter().filter(|range| !range.is_empty()).cloned();
+        let mut range = ranges.next();
+        let first = range.as_ref().map_or(u64::MAX, |range| range.start);
+        let (Some(spot), Some(ends)) = (self.at(pages, first)?, self.ends) else {
+            return Ok(cuts);
         };
-        let mut before = spot.before;
+        let (mut before, mut goes_on) = (spot.before, false);
         for label in spot.label..=ends.last {
-            if before >= range.end {
+            let count = self.count_of(pages, &ends, label)?;
+            let end = before + u64::from(count);
+            let mut cut = Cut { label, count, gone: 0, ranges: Vec::new(), bytes: 0 };
+            while let Some(next) = range.as_mut().filter(|range| range.start < end) {
+                let last = next.end.min(end);
+                cut.ranges.push((next.start - before) as usize..(last - before) as usize);
+                cut.gone += (last - next.start) as u32;
+                next.start = last;
+                goes_on = !next.is_empty();
+                if !goes_on {
+                    range = ranges.next();
+                }
+            }
+            if cut.gone > 0 {
+                self.look_at(pages, &mut cut, &mut cuts.externals)?;
+                cuts.of_pages.push(cut);
+            } else if goes_on {
+                // A page without elements, which goes if those around it do.
+                self.page(pages, label, count)?;
+            }
+            before = end;
+            if range.is_none() {
                 break;
             }
-            let id = page_id(label);
-            let count = self.count_of(pages, &ends, label)?;
-            let page = self.page(pages, label, count)?;
-            page.check().map_err(at_page(id))?;
-            let start = range.start.saturating_sub(before).min(u64::from(count)) as usize;
-            let end = (range.end - before).min(u64::from(count)) as usize;
-            let mut bytes = 0;
-            for element in page.iter().take(end).skip(start) {
+        }
+        Ok(cuts)
+    }
+
+    /// Adds up the bytes that go from a page, and names the long elements among them.
+    fn look_at<P: Pages>(
+        &self,
+        pages: &P,
+        cut: &mut Cut,
+        externals: &mut Vec<Reference>,
+    ) -> Result<(), PageError> {
+        let id = page_id(cut.label);
+        let page = self.page(pages, cut.label, cut.count)?;
+        page.check().map_err(at_page(id))?;
+        let mut ranges = cut.ranges.iter();
+        let mut range = ranges.next();
+        for (index, element) in page.iter().enumerate() {
+            while range.is_some_and(|range| index >= range.end) {
+                range = ranges.next();
+            }
+            let Some(range) = range else { break };
+            if range.contains(&index) {
                 let element = element.map_err(at_page(id))?;
-                bytes += element.len();
+                cut.bytes += element.len();
                 externals.extend(element.external());
             }
-            if start < end {
-                cuts.push(Cut { label, count, range: start..end, bytes });
-            }
-            before += u64::from(count);
         }
-        Ok((cuts, externals))
+        Ok(())
     }
 
     /// Keeps the elements whose numbers are in `range` alone.
@@ -111,7 +189,7 @@ impl List {
         // Both ends' pages are read before either is cut.
         let behind = range.end.min(len)..len;
         for part in [0..range.start, behind.clone()] {
-            self.cuts(pages, part)?;
+            self.cuts(pages, &[part])?;
         }
         let Some(ends) = self.ends else { return Ok(()) };
         for group in ends.groups() {

@@ -10,8 +10,11 @@
 
 mod cut;
 mod iter;
+mod room;
+mod search;
 
 use self::iter::Iter;
+pub use self::search::Search;
 use super::bytes::{self, ELEMENT_MAX_BYTES, HEAD_BYTES, PAGE_ELEMENTS_MAX};
 use super::descriptor::{Descriptor, Part};
 use super::external::{self, EXTERNAL_MIN_BYTES, Externals, Stored};
@@ -32,7 +35,7 @@ const GROUP: u64 = 256;
 pub struct ListSizes {
     /// A push at an end starts a new page when this one would exceed this many bytes.
     pub page_bytes: usize,
-    /// A page between others gets no longer: the list is cut anew then.
+    /// A page between others gets no longer: its elements are spread over its neighbours then.
     pub page_max_bytes: usize,
     /// Elements of at least this many bytes are stored in pages of their own.
     pub external_bytes: usize,
@@ -489,7 +492,7 @@ impl List {
             self.insert_into(pages, spot.label, (index - spot.before) as usize, stored)?;
             self.set_count(pages, &ends, spot.label, spot.count + 1)?;
         } else {
-            self.cut_anew(pages, index as usize..index as usize, stored)?;
+            self.make_room(pages, spot, index..index, stored)?;
         }
         self.added(pages, stored, element);
         Ok(true)
@@ -512,36 +515,6 @@ impl List {
         Ok(())
     }
 
-    /// Cuts all elements into pages again, with another one in the place of those in `range`. All pages are read before the
-    /// first goes.
-    fn cut_anew<P: Pages>(
-        &mut self,
-        pages: &mut P,
-        range: Range<usize>,
-        stored: Stored<'_>,
-    ) -> Result<(), PageError> {
-        let payloads = self.page_ids().map(|id| Ok((id, pages.read(id)?.to_vec())));
-        let payloads: Vec<(PageId, Vec<u8>)> = payloads.collect::<Result<_, PageError>>()?;
-        let groups = self.ends.map_or(0..0, |ends| ends.groups());
-        for group in groups.clone() {
-            Self::counts(pages, group)?;
-        }
-        let mut elements = Vec::with_capacity(self.len() as usize + 1);
-        for (id, payload) in &payloads {
-            for element in ListPage::parse(payload).map_err(at_page(*id))?.iter() {
-                elements.push(element.map_err(at_page(*id))?);
-            }
-        }
-        if elements.len() as u64 != self.len() {
-            return Err(wrong(page_id(0), "as many elements as the descriptor counts"));
-        }
-        elements.splice(range, [stored]);
-        payloads.iter().for_each(|(id, _)| pages.remove(*id));
-        groups.for_each(|group| pages.remove(counts_id(group)));
-        self.lay_out(pages, &elements);
-        Ok(())
-    }
-
     /// Puts another element in the place of number `index`; false if the list is shorter.
     pub fn set<P: Pages>(
         &mut self,
@@ -561,7 +534,7 @@ impl List {
         if bytes <= self.sizes.page_max_bytes || page.len() == 1 {
             list_page::set(&mut pages.edit(id)?, at, stored).map_err(at_page(id))?;
         } else {
-            self.cut_anew(pages, index as usize..index as usize + 1, stored)?;
+            self.make_room(pages, spot, index..index + 1, stored)?;
         }
         self.totals.remove(old_bytes);
         self.added(pages, stored, element);

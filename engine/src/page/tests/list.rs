@@ -1,6 +1,6 @@
 use super::{Memory, Random, Replayed};
 use crate::page::external::{Reference, Stored};
-use crate::page::list::{End, List, ListSizes};
+use crate::page::list::{End, List, ListSizes, Search};
 use crate::page::list_page::{self, ListPage};
 use crate::page::store::{PageEdit, PartKind};
 use crate::page::{Descriptor, PageError};
@@ -89,7 +89,17 @@ fn history(seed: u64, sizes: ListSizes, operations: usize) {
         }
         let grows = (step / 300) % 3 != 2;
         let (at, len) = (random.below(model.len() + 1), model.len());
-        match random.below(if grows { 14 } else { 18 }) {
+        match random.below(if grows { 14 } else { 20 }) {
+            18 | 19 => {
+                let one_in = [2, 9, 70][random.below(3)];
+                let gone: Vec<u64> = (0..len as u64).filter(|_| random.is_one_in(one_in)).collect();
+                let missing = list.missing_to_change(&memory, &gone).expect("whole counts");
+                missing.iter().for_each(|page| assert!(memory.away.remove(page)));
+                let missing = list.missing_to_change(&memory, &gone).expect("whole counts");
+                missing.iter().for_each(|page| assert!(memory.away.remove(page)));
+                memory.run(|memory| list.remove_each(memory, &gone)).expect("removed");
+                gone.iter().rev().for_each(|&index| drop(model.remove(index as usize)));
+            }
             0..=2 => {
                 let element = element(&mut random);
                 memory.run(|memory| list.push(memory, End::Front, &element)).expect("pushed");
@@ -168,6 +178,97 @@ fn a_list_does_what_a_deque_does() {
         history(seed as u64 + 1, sizes, 4000);
         history(seed as u64 + 101, sizes, 4000);
     }
+}
+
+/// What a search finds, whose pages come when it has missed them.
+fn found(
+    (list, memory): (&List, &mut Memory),
+    (wanted, from): (&[u8], End),
+    (compared_max, most): (u64, usize),
+) -> Vec<u64> {
+    let (mut search, mut found, mut compared) = (Search::new(from), Vec::new(), 0);
+    loop {
+        let ahead = search.ahead(list).next();
+        let step = search.step((list, &*memory), (wanted, compared_max), |before| {
+            found.push(before);
+            found.len() < most
+        });
+        assert!(search.compared() >= compared, "it has gone back");
+        compared = search.compared();
+        match step {
+            Ok(true) => {}
+            Ok(false) => return found,
+            Err(PageError::Missing(page)) => {
+                if page.part == PartKind::External {
+                    let long = search.long_ahead((list, &*memory), wanted).expect("a whole page");
+                    assert!(long.contains(&page));
+                } else {
+                    assert_eq!(ahead, Some(page));
+                }
+                assert!(memory.away.remove(&page));
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+#[test]
+fn a_search_goes_on_where_it_has_missed_a_page() {
+    for (seed, sizes) in SIZES.into_iter().enumerate() {
+        let mut random = Random::new(seed as u64 + 31);
+        let (mut memory, mut list, mut model) = (Memory::default(), List::new(sizes), Vec::new());
+        let words: Vec<Vec<u8>> =
+            (0..9).map(|_| element(&mut random)).chain([vec![7; 600]]).collect();
+        for _ in 0..1500 {
+            let word = &words[random.below(words.len())];
+            list.push(&mut memory, End::Back, word).expect("pushed");
+            model.push(word.as_slice());
+        }
+        for _ in 0..300 {
+            memory.send_away(&mut random, 2);
+            let wanted = match random.below(8) {
+                0 => b"none".as_slice(),
+                _ => &words[random.below(words.len())],
+            };
+            let compared_max =
+                if random.is_one_in(2) { random.below(1600) as u64 } else { u64::MAX };
+            let most = if random.is_one_in(2) { 1 + random.below(90) } else { usize::MAX };
+            let end = [End::Front, End::Back][random.below(2)];
+            let elements: Vec<&[u8]> = match end {
+                End::Front => model.clone(),
+                End::Back => model.iter().rev().copied().collect(),
+            };
+            let compared = usize::try_from(compared_max).map_or(1500, |most| most.min(1500));
+            let equal = (0..compared).filter(|&at| elements[at] == wanted).map(|at| at as u64);
+            let expected: Vec<u64> = equal.take(most).collect();
+            let got = found((&list, &mut memory), (wanted, end), (compared_max, most));
+            assert_eq!(got, expected);
+        }
+    }
+}
+
+#[test]
+fn an_insertion_into_a_full_page_spreads_over_its_neighbours_alone() {
+    let (mut memory, mut list) = (Memory::default(), List::new(SIZES[3]));
+    let mut model = Model::new();
+    for n in 0..40_000_u32 {
+        let element = n.to_string().into_bytes();
+        list.push(&mut memory, End::Back, &element).expect("pushed");
+        model.push_back(element);
+    }
+    let before = memory.count(PartKind::List);
+    memory.away = memory.pages.keys().filter(|page| page.part == PartKind::List).copied().collect();
+    for n in 0..5000_u32 {
+        let element = (n * 7).to_string().into_bytes();
+        memory.run(|memory| list.insert(memory, 20_000, &element)).expect("inserted");
+        model.insert(20_000, element);
+    }
+    let brought = before - memory.away.len();
+    assert!(brought < 30, "{brought} of {before} pages were needed");
+    assert_eq!(memory.count(PartKind::List), before);
+    assert_same(&list, &mut memory, &model, SIZES[3]);
+    let longest = memory.pages.values().map(Vec::len).max();
+    assert!(longest <= Some(8192), "{longest:?} bytes");
 }
 
 #[test]

@@ -2,14 +2,11 @@
 
 use super::index_within;
 use crate::commands::positions::range_of;
-use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose, needs};
+use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
 use crate::events::Event;
 use crate::keyspace::collection::{Edit, ListEdit, Lists};
-use crate::keyspace::paged::Stop;
-use sexton_engine::page::{List, Pages};
-
-/// Elements of a paged list that are searched before more of them are loaded into memory.
-const SEARCHED_TOGETHER: u64 = 4096;
+use crate::keyspace::paged::{Sought, needs, needs_to_change};
+use sexton_engine::page::End;
 
 /// LSET key index element: one operation, logged verbatim.
 pub(super) fn lset(ctx: &mut Ctx<'_, '_>) -> CommandResult {
@@ -49,13 +46,14 @@ pub(super) fn linsert(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     };
     let (key, pivot, element) = (ctx.args.get(1), ctx.args.get(3), ctx.args.get(4));
     if let Some(paged) = ctx.paged::<Lists>(Purpose::Write, key)? {
-        let found = ctx.read_list(key, &paged, |list, pages, _| position(list, pages, pivot));
-        let Some(index) = found else {
+        let found = ctx.search_list(key, &paged, &Sought::first(pivot, End::Front, 1))?;
+        let Some(index) = found.first().map(|index| index + behind as u64) else {
             ctx.out.int(-1);
             return Ok(());
         };
         let len = ctx.change_list(key, &paged, Event::list("linsert"), |pages, list| {
-            list.insert(pages, index + behind as u64, element)?;
+            needs_to_change(list, pages, &[index.min(list.len() - 1)])?;
+            list.insert(pages, index, element)?;
             Ok(())
         });
         ctx.log_request();
@@ -81,53 +79,22 @@ pub(super) fn linsert(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     Ok(())
 }
 
-/// The index of the first element equal to `wanted`: the pages up to it are read, several together.
-fn position<P: Pages>(list: &List, pages: &P, wanted: &[u8]) -> Result<Option<u64>, Stop> {
-    let mut from = 0;
-    while from < list.len() {
-        needs(list, pages, from..from + SEARCHED_TOGETHER)?;
-        let elements = list.iter(pages, from)?.take(SEARCHED_TOGETHER as usize);
-        for (index, element) in (from..).zip(elements) {
-            if element? == wanted {
-                return Ok(Some(index));
-            }
-        }
-        from += SEARCHED_TOGETHER;
-    }
-    Ok(None)
-}
-
-/// The numbers of all elements that are equal to `wanted`.
-pub(super) fn positions<P: Pages>(list: &List, pages: &P, wanted: &[u8]) -> Result<Vec<u64>, Stop> {
-    needs(list, pages, 0..list.len())?;
-    let mut found = Vec::new();
-    for (index, element) in (0..).zip(list.iter(pages, 0)?) {
-        if element? == wanted {
-            found.push(index);
-        }
-    }
-    Ok(found)
-}
-
 /// LREM key count element: one operation, or none if the element does not exist; logged verbatim.
 pub(super) fn lrem(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let count = ctx.int_arg(2)?;
     let (key, element) = (ctx.args.get(1), ctx.args.get(3));
     if let Some(paged) = ctx.paged::<Lists>(Purpose::Write, key)? {
-        let mut found =
-            ctx.read_list(key, &paged, |list, pages, _| positions(list, pages, element));
-        let most = match count {
-            0 => found.len(),
-            count => usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX).min(found.len()),
-        };
-        let removed = if count < 0 { found.split_off(found.len() - most) } else { found };
-        let removed = &removed[..most];
+        let from = if count < 0 { End::Back } else { End::Front };
+        let most = if count == 0 { u64::MAX } else { count.unsigned_abs() };
+        let mut removed = ctx.search_list(key, &paged, &Sought::first(element, from, most))?;
+        removed.sort_unstable();
         if !removed.is_empty() {
             ctx.change_list(key, &paged, Event::list("lrem"), |pages, list| {
-                for &index in removed.iter().rev() {
-                    list.remove(pages, index..index + 1)?;
+                // A list that loses all elements is deleted as a whole, unread.
+                if (removed.len() as u64) < list.len() {
+                    needs_to_change(list, pages, &removed)?;
                 }
-                Ok(())
+                Ok(list.remove_each(pages, &removed)?)
             });
             ctx.log_request();
         }

@@ -1,9 +1,10 @@
 //! LPOS.
 
-use super::change::positions;
 use crate::dispatch::{Args, CommandError, CommandResult, Ctx, Purpose};
 use crate::keyspace::collection::Lists;
+use crate::keyspace::paged::Sought;
 use crate::number::parse_i64;
+use sexton_engine::page::End;
 
 struct Options {
     /// Which match is the first that counts; negative ones count from the end.
@@ -46,43 +47,50 @@ impl Options {
         Ok(options)
     }
 
-    /// The indexes that count among those of all matches, which are `matches` from the left.
-    fn choose(&self, mut matches: Vec<usize>, len: usize) -> Vec<usize> {
-        let compared = match self.compared_max {
-            0 => len,
-            max => usize::try_from(max).unwrap_or(len).min(len),
-        };
-        if self.rank < 0 {
-            matches.retain(|&index| index >= len - compared);
-            matches.reverse();
-        } else {
-            matches.retain(|&index| index < compared);
+    /// What of a list's elements counts.
+    fn sought<'w>(&self, element: &'w [u8]) -> Sought<'w> {
+        Sought {
+            element,
+            from: if self.rank < 0 { End::Back } else { End::Front },
+            skipped: match self.rank {
+                // Redis negates it, which gives itself.
+                i64::MIN => 0,
+                rank => rank.unsigned_abs() - 1,
+            },
+            most: match self.count {
+                Some(0) => u64::MAX,
+                count => count.unwrap_or(1),
+            },
+            compared_max: if self.compared_max == 0 { u64::MAX } else { self.compared_max },
         }
-        let skipped = match self.rank {
-            // Redis negates it, which gives itself.
-            i64::MIN => 0,
-            rank => usize::try_from(rank.unsigned_abs() - 1).unwrap_or(usize::MAX),
-        };
-        let wanted = match self.count {
-            Some(0) => usize::MAX,
-            count => usize::try_from(count.unwrap_or(1)).unwrap_or(usize::MAX),
-        };
-        matches.into_iter().skip(skipped).take(wanted).collect()
     }
+}
+
+/// The indexes that count among those of all matches, which are `matches` from the left.
+fn choose(sought: &Sought<'_>, mut matches: Vec<u64>, len: u64) -> Vec<u64> {
+    let compared = sought.compared_max.min(len);
+    if sought.from == End::Back {
+        matches.retain(|&index| index >= len - compared);
+        matches.reverse();
+    } else {
+        matches.retain(|&index| index < compared);
+    }
+    let count = |number| usize::try_from(number).unwrap_or(usize::MAX);
+    matches.into_iter().skip(count(sought.skipped)).take(count(sought.most)).collect()
 }
 
 /// LPOS key element [RANK rank] [COUNT num-matches] [MAXLEN len].
 pub(super) fn lpos(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let options = Options::parse(ctx.args)?;
     let (key, element) = (ctx.args.get(1), ctx.args.get(2));
-    let found = if let Some(paged) = ctx.paged::<Lists>(Purpose::Read, key)? {
-        let all = ctx.read_list(key, &paged, |list, pages, _| positions(list, pages, element));
-        options.choose(all.into_iter().map(|index| index as usize).collect(), paged.count())
+    let (sought, purpose) = (options.sought(element), ctx.purpose_of_search());
+    let found = if let Some(paged) = ctx.paged::<Lists>(purpose, key)? {
+        ctx.search_list(key, &paged, &sought)?
     } else {
         ctx.lookup::<Lists, _>(Purpose::Read, key, |list, _| {
             let Some(list) = list else { return Vec::new() };
-            let all = list.iter().enumerate().filter(|(_, other)| *other == element);
-            options.choose(all.map(|(index, _)| index).collect(), list.count())
+            let all = (0..).zip(list.iter()).filter(|(_, other)| *other == element);
+            choose(&sought, all.map(|(index, _)| index).collect(), list.count() as u64)
         })?
     };
     match (options.count, found.first()) {

@@ -2,9 +2,9 @@
 
 use super::index_within;
 use crate::commands::positions::range_of;
-use crate::dispatch::{CommandResult, Ctx, Purpose, needs};
+use crate::dispatch::{CommandResult, Ctx, Purpose};
 use crate::keyspace::collection::Lists;
-use crate::keyspace::paged::{InPieces, Stop};
+use crate::keyspace::paged::{InPieces, Stop, needs};
 use crate::resp::Reply;
 use sexton_engine::page::{List, Pages};
 use std::ops::Range;

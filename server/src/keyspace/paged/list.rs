@@ -33,6 +33,15 @@ pub fn needs<P: Pages>(list: &List, pages: &P, range: Range<u64>) -> Result<(), 
     if missing.is_empty() { Ok(()) } else { Err(Stop::Missing(missing)) }
 }
 
+/// What a change of these elements of a list needs is in memory.
+///
+/// # Errors
+/// What is not.
+pub fn needs_to_change<P: Pages>(list: &List, pages: &P, indexes: &[u64]) -> Result<(), Stop> {
+    let missing = list.missing_to_change(pages, indexes)?;
+    if missing.is_empty() { Ok(()) } else { Err(Stop::Missing(missing)) }
+}
+
 /// Takes elements out of a list.
 ///
 /// # Errors

@@ -10,15 +10,17 @@ mod keyed;
 mod list;
 mod pieces;
 mod ranked;
+mod search;
 mod snapshot;
 mod stream;
 
 pub use draws::Draws;
 pub use fields::{FieldSet, PagedFields};
 pub use keyed::{Drawn, DuePages, Keyed};
-pub use list::needs;
+pub use list::{needs, needs_to_change};
 pub use pieces::{AllFields, Extent, InPieces};
 pub use ranked::Ranked;
+pub use search::{ListSearch, Sought, Step, Window};
 pub use snapshot::{PastCollection, PastPages, whole_at, whole_in};
 pub use stream::{GroupsAsked, Parts, PendingAsked, PendingSpan, Removed, Streamed};
 
