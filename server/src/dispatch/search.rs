@@ -4,7 +4,9 @@ use super::context::REPLAY_MS;
 use super::kept_search::KeptSearch;
 use super::{CommandError, Ctx, OUT_OF_MEMORY, Purpose};
 use crate::client_memory::{load_max_bytes, request_max_bytes};
-use crate::keyspace::paged::{Failed, ListSearch, Paged, Sought, Step, Structure, Window, needs, over};
+use crate::keyspace::paged::{
+    Failed, ListSearch, Paged, Sought, Step, Structure, Window, needs, over,
+};
 use sexton_engine::page::List;
 use sexton_engine::{OwnedKey, Want};
 
