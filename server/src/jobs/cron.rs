@@ -333,6 +333,20 @@ mod tests {
     }
 
     #[test]
+    fn what_is_due_stays_while_nothing_may_expire() {
+        let (server, mut buf) = server_with(30, |_| 1);
+        server.observe.set_active_expire(false);
+        assert_eq!(expire_slice(&server, &mut buf), Due::Stays);
+        assert_eq!(server.stats.expired_keys(), 0);
+        server.observe.set_active_expire(true);
+        assert_eq!(expire_slice(&server, &mut buf), Due::None);
+        assert_eq!(server.stats.expired_keys(), 30);
+        let late: u64 =
+            server.observe.expired_late_ms.counts().iter().map(|(_, count)| count).sum();
+        assert_eq!(late, 30, "each with how late it went");
+    }
+
+    #[test]
     fn due_fields_go_and_others_stay_until_their_time() {
         let (server, mut buf) = server_with(0, |_| 0);
         let field = |name, due_ms| Field { name, value: b"1", due_ms };
