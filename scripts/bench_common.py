@@ -15,8 +15,9 @@ sys.path.insert(0, str(ROOT / "tests/e2e"))
 BOOTSTRAP_ROUNDS = 4000
 
 
-def load_keys(port, first, last, value_bytes, random_values=False):
-    """SETs key:000000000000 style keys (redis-benchmark's names) of [first, last) by pipelines."""
+def load_keys(port, first, last, value_bytes, random_values=False, due_ms=None):
+    """SETs key:000000000000 style keys (redis-benchmark's names) of [first, last) by pipelines. `due_ms` says when a key
+    expires."""
     values = random.Random(1)
     sock = socket.create_connection(("127.0.0.1", port))
     sock.settimeout(300)
@@ -24,8 +25,9 @@ def load_keys(port, first, last, value_bytes, random_values=False):
     for start in range(first, last, step):
         stop = min(last, start + step)
         sock.sendall(b"".join(
-            b"*3\r\n$3\r\nSET\r\n$16\r\nkey:%012d\r\n$%d\r\n%b\r\n"
-            % (i, value_bytes, values.randbytes(value_bytes) if random_values else constant)
+            b"*%d\r\n$3\r\nSET\r\n$16\r\nkey:%012d\r\n$%d\r\n%b\r\n%b"
+            % (5 if due_ms else 3, i, value_bytes, values.randbytes(value_bytes) if random_values else constant,
+               b"$4\r\nPXAT\r\n$13\r\n%013d\r\n" % due_ms(i) if due_ms else b"")
             for i in range(start, stop)))
         sent_ahead += stop - start
         if sent_ahead >= 8 * step:

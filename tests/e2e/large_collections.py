@@ -8,7 +8,6 @@ resident memory is sampled, and another process asks GET of a small key a thousa
 """
 
 import argparse
-import multiprocessing
 import random
 import shutil
 import socket
@@ -18,6 +17,7 @@ from harness.load import RssSampler, Timer, send_all
 from harness.resp import ReplyError, encode, to_bytes
 from harness.server import Server
 from harness.steps import Steps
+from harness.visitor import Visitor, answer_ms
 
 #: Elements a command of the load.
 A_COMMAND = 200
@@ -109,41 +109,6 @@ COMMANDS_BESIDE = {
 }
 
 
-class Visitor:
-    """Another process that asks for a small key a thousand times a second and keeps how long each answer took."""
-
-    def __init__(self, server):
-        self.ours, theirs = multiprocessing.Pipe()
-        self.process = multiprocessing.Process(target=self.ask, args=(server, theirs), daemon=True)
-        self.process.start()
-        self.ours.recv()
-
-    @staticmethod
-    def ask(server, pipe):
-        connection = server.connect(timeout_s=120)
-        request = encode([b"GET", b"visited"])
-        took_s = []
-        pipe.send("ready")
-        due = time.perf_counter()
-        while not pipe.poll():
-            due = max(due + 0.001, time.perf_counter())
-            time.sleep(max(0.0, due - time.perf_counter()))
-            begun = time.perf_counter()
-            connection.send_raw(request)
-            connection.read_node()
-            took_s.append(time.perf_counter() - begun)
-        connection.close()
-        pipe.send(took_s)
-
-    def leave(self):
-        """Milliseconds: half of the answers, 99 %, 99.9 %, the longest."""
-        self.ours.send("stop")
-        took_s = sorted(self.ours.recv())
-        self.process.join()
-        at = (0.5, 0.99, 0.999)
-        return [1000 * took_s[int(len(took_s) * part)] for part in at] + [1000 * took_s[-1]]
-
-
 class Visited:
     """`with Visited(server, "load")`: what others see meanwhile."""
 
@@ -154,7 +119,7 @@ class Visited:
         self.visitor = Visitor(self.server)
 
     def __exit__(self, *_):
-        p50, p99, p999, longest = self.visitor.leave()
+        p50, p99, p999, longest = answer_ms(self.visitor.leave())
         seen = f"GETs of others: p50 {p50:.2f}, p99 {p99:.2f}, p99.9 {p999:.2f}, longest {longest:.1f} ms"
         print(f"      {self.what}: {seen}", flush=True)
 

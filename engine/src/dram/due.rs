@@ -4,7 +4,10 @@
 //! entry stores its item's position. A changed due time moves the item, and an entry that leaves the table
 //! removes it: however often keys are given an expiry, the heap holds no more items than the table holds entries.
 
+use super::buckets::prefetch_line;
+use super::due_alarm::DueAlarm;
 use super::entry::Entry;
+use std::sync::Arc;
 
 /// Position of an entry without an item: it is never due, or was handed out as due.
 pub(super) const UNQUEUED: u32 = u32::MAX;
@@ -14,6 +17,9 @@ const CHUNK_ITEMS: usize = 256;
 
 /// Children of an item: a line or two of memory.
 const CHILDREN: usize = 4;
+
+/// Items below the first that come into its place soon.
+const NEXT_ITEMS: usize = CHILDREN + CHILDREN * CHILDREN;
 
 #[derive(Clone, Copy)]
 struct Item {
@@ -26,9 +32,29 @@ struct Item {
 pub(super) struct Dues {
     /// All but the last are full; the first grows from nothing, the others have their size at once.
     chunks: Vec<Vec<Item>>,
+    alarm: Arc<DueAlarm>,
 }
 
 impl Dues {
+    /// What comes first from now on rings this alarm.
+    pub(super) fn set_alarm(&mut self, alarm: Arc<DueAlarm>) {
+        self.alarm = alarm;
+    }
+
+    /// The first due time.
+    pub(super) fn next_ms(&self) -> Option<u64> {
+        Some(self.chunks.first()?.first()?.at_ms)
+    }
+
+    /// Brings the entries into the cache that `count` calls of [`Dues::pop_due`] read or write: the first ones, and the last
+    /// ones, which take their places.
+    pub(super) fn prefetch(&self, count: usize) {
+        let len = self.len();
+        let first = 0..len.min(NEXT_ITEMS);
+        let last = len.saturating_sub(count).max(first.end)..len;
+        first.chain(last).for_each(|at| prefetch_line(self.item(at).entry.address() as *const u8));
+    }
+
     /// Entries that have an item.
     pub(super) fn len(&self) -> usize {
         let last = self.chunks.last().map_or(0, Vec::len);
@@ -117,6 +143,9 @@ impl Dues {
     fn put(&mut self, at: usize, item: Item) {
         self.chunks[at / CHUNK_ITEMS][at % CHUNK_ITEMS] = item;
         item.entry.set_queued(at as u32);
+        if at == 0 {
+            self.alarm.note(item.at_ms);
+        }
     }
 
     fn push(&mut self, item: Item) {

@@ -7,6 +7,8 @@
 mod buckets;
 mod displaced;
 mod due;
+mod due_alarm;
+mod due_keys;
 mod entry;
 mod evict;
 mod page_pool;
@@ -18,6 +20,7 @@ mod tests;
 
 pub use buckets::Hint;
 pub(crate) use displaced::{Displaced, Replaced};
+pub(crate) use due_alarm::DueAlarm;
 pub use entry::EntryRef;
 pub use evict::Evicted;
 pub use page_pool::PagePool;

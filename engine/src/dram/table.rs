@@ -222,28 +222,6 @@ impl Table {
         }
     }
 
-    /// The next entry whose time has come, each once; it stays. `None`: no more are due at `now_ms`.
-    pub fn pop_due(&mut self, now_ms: u64) -> Option<EntryRef<'_>> {
-        self.dues.pop_due(now_ms).map(EntryRef::new)
-    }
-
-    /// Shows entries with an expiry from places that `random` chooses, `looks` of them at most, until `f` answers
-    /// that it wants no more. What has due elements alone is none of them.
-    pub fn sample_expiring(
-        &self,
-        random: u64,
-        looks: usize,
-        mut f: impl FnMut(&EntryRef<'_>) -> bool,
-    ) {
-        self.dues.sample(random, looks, |entry| !entry.has_expiry() || f(&EntryRef::new(entry)));
-    }
-
-    /// Bytes of the due times; no part of [`Table::bytes`].
-    #[must_use]
-    pub fn due_bytes(&self) -> usize {
-        self.dues.bytes()
-    }
-
     fn array_mut(&mut self, at: Located) -> &mut BucketArray {
         match (&mut self.old, at.in_old) {
             (Some(old), true) => &mut old.array,

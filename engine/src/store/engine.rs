@@ -15,7 +15,7 @@ use super::upkeep::events::{Fault, STALL};
 use super::upkeep::figures::Figures;
 use super::write::commit::CommitState;
 use super::write::write_path::WritePath;
-use crate::dram::PagePool;
+use crate::dram::{DueAlarm, PagePool};
 pub(super) use crate::error::EngineError;
 use crate::key::{Seq, Slot};
 use crate::memtable::ChunkPool;
@@ -68,6 +68,7 @@ pub(super) struct Parts {
     pub(super) superversion: SuperVersion,
     pub(super) versions: VersionSet,
     pub(super) pool: Arc<ChunkPool>,
+    pub(super) due_alarm: Arc<DueAlarm>,
 }
 
 impl Inner {
@@ -85,7 +86,7 @@ impl Inner {
             flusher: Flusher::new(generation, options.sync_policy),
             versions: parts.versions,
             graveyard: Graveyard::new(&options),
-            upkeep: Upkeep::new(&options),
+            upkeep: Upkeep::new(&options, parts.due_alarm),
             memory: MemoryBudget::new(parts.pages, parts.pool, &options),
             cold: ColdReads::new(options.cold_read_threads),
             figures: Figures::default(),

@@ -198,8 +198,10 @@ impl Engine {
 
     fn assemble(options: EngineOptions, versions: VersionSet, mark: Seq) -> Self {
         let pages = dram::PagePool::new();
+        let due_alarm = Arc::<dram::DueAlarm>::default();
         let shards = (0..SHARDS).map(|number| {
-            let table = dram::Table::new(Arc::clone(&pages));
+            let mut table = dram::Table::new(Arc::clone(&pages));
+            table.set_due_alarm(Arc::clone(&due_alarm));
             let graves = Graves::default();
             Shard {
                 hint: table.hint(),
@@ -251,6 +253,7 @@ impl Engine {
             superversion,
             versions,
             pool,
+            due_alarm,
         };
         let inner = Inner::new(parts);
         inner.flusher.mark.store(mark, Ordering::Release);

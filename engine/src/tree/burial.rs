@@ -148,6 +148,25 @@ impl<'a> BurialTally<'a> {
         }
     }
 
+    /// Notes the expiry index records due at or before `through_ms`, all of which a rewrite drops (N11).
+    pub fn note_due_index(&mut self, through_ms: u64) {
+        if through_ms == 0 {
+            return;
+        }
+        let bound = |due_ms| {
+            let mut key = Vec::new();
+            EngineKey::Expiry { due_ms, root: b"" }.encode_into(&mut key);
+            key
+        };
+        let (from, to) = (bound(0), bound(through_ms.saturating_add(1)));
+        for (_, table) in self.version.tables() {
+            let dead = Dead::of_whole_blocks(table, (&from, &to));
+            if dead.blocks > 0 {
+                self.entry(table.number()).add(dead);
+            }
+        }
+    }
+
     /// Notes the tables that may hold a namespace that died at `d` (N7). How much of it, is not known.
     pub fn note_namespace(&mut self, id: u64, d: Seq) {
         for (_, table) in self.version.holders_of_namespace(id, d) {

@@ -50,6 +50,15 @@ impl Dead {
         Self { keys, blocks: hit.saturating_sub(shared), oldest: d }
     }
 
+    /// What goes of a table with all keys from `from` to below `to`, by the blocks that hold no others.
+    pub(super) fn of_whole_blocks(table: &Table, (from, to): (&[u8], &[u8])) -> Self {
+        let (p, all) = (table.properties(), table.blocks().max(1) as u64);
+        let hit = table.blocks_between(from, to).len() as u64;
+        let shared = u64::from(*p.min_key < *from) + u64::from(*p.max_key >= *to);
+        let blocks = hit.saturating_sub(shared);
+        Self { keys: p.distinct_keys * blocks / all, blocks, ..Self::NONE }
+    }
+
     /// The larger share of the table that is dead, by keys or by blocks, in percent.
     pub(super) fn percent_of(self, table: &Table) -> u64 {
         let by_keys = self.keys * 100 / table.properties().distinct_keys.max(1);

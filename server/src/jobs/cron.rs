@@ -9,17 +9,23 @@ use crate::jobs::eviction;
 use crate::jobs::rdb::{look_at_save_points, start_wanted_save};
 use crate::jobs::rewrite::look_at_growth;
 use crate::keyspace::paged::Failed;
-use crate::keyspace::{Extent, load_blocking, remove_due};
+use crate::keyspace::{Extent, Reason, count_removed, load_blocking, remove_due, tell_removed};
 use crate::server::Server;
 use crate::session::Session;
-use sexton_engine::{DueKey, Found, Key, Latched, OwnedKey, TxBuf, Want};
+use sexton_engine::{Deletion, DueKey, Entry, Found, Key, Latched, OwnedKey, TxBuf, Want};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Time between two cycles.
+/// Longest time between two cycles.
 const TICK: Duration = Duration::from_millis(100);
+
+/// Least time between two cycles: what falls due meanwhile is deleted together.
+const GATHER: Duration = Duration::from_millis(10);
+
+/// Time between two looks at all connections.
+const SECOND: Duration = Duration::from_secs(1);
 
 /// Kernel memory of a connection: socket, descriptor, short queues.
 const KERNEL_BYTES_OF_CONNECTION: u64 = 4 << 10;
@@ -38,14 +44,13 @@ const LOOKS: usize = 7;
 const SLICE: Duration = Duration::from_millis(1);
 
 /// Rest between two stretches while there is more to do.
-const REST: Duration = Duration::from_micros(250);
+const REST: Duration = Duration::from_micros(100);
 
 /// Runs the cycles until `stop` is set; intended for a dedicated thread, since it may wait for cold
 /// keys.
 pub fn run(server: &Arc<Server>, stop: &AtomicBool) {
     let mut buf = TxBuf::default();
-    let mut ticks = 0_u64;
-    let mut measured = Instant::now();
+    let (mut measured, mut looked) = (Instant::now(), Instant::now());
     // Before the first client: a tenth of a second is enough to fill a small bound with garbage.
     arenas::give_back(server.engine.memory_bound());
     let mut syncs = SyncWatch::default();
@@ -54,12 +59,19 @@ pub fn run(server: &Arc<Server>, stop: &AtomicBool) {
         eviction::make_room(server, &mut buf, 1);
         server.events.tracking.keep_limit(server.post());
         let begun = Instant::now();
-        let more =
-            !server.loading.is_active() && expire_slice(server, &mut buf) || server.over_bound();
+        let due = expire_slice(server, &mut buf);
         server.observe.latency.record_since("expire-cycle", begun);
-        std::thread::sleep(if more { REST } else { TICK });
+        if due == Due::More || server.over_bound() {
+            std::thread::sleep(REST);
+        } else if due == Due::None {
+            std::thread::sleep(GATHER);
+            server.engine.wait_for_due(now_ms(), TICK - GATHER);
+        } else {
+            std::thread::sleep(TICK);
+        }
         if measured.elapsed() >= TICK {
             measured = Instant::now();
+            server.observe.traffic.sample(measured);
             syncs.look(server);
             server.disk_bound.look(&server.engine);
             let held =
@@ -80,9 +92,8 @@ pub fn run(server: &Arc<Server>, stop: &AtomicBool) {
         }
         server.engine.kick_log();
         server.engine.set_access_now(server.eviction.access.fresh(now_ms()));
-        server.observe.traffic.sample(Instant::now());
-        ticks += 1;
-        if ticks.is_multiple_of(10) {
+        if looked.elapsed() >= SECOND {
+            looked = Instant::now();
             close_idle(server);
             close_over_output_limit(server);
             wake_parked(server);
@@ -126,18 +137,34 @@ impl SyncWatch {
     }
 }
 
-/// Deletes due keys for about a millisecond; true when some are left.
-fn expire_slice(server: &Server, buf: &mut TxBuf) -> bool {
-    if !server.observe.active_expire() || server.sessions.is_paused() {
-        return false;
+/// What a stretch of expiring has left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Due {
+    /// Nothing is due.
+    None,
+    /// There is more to do.
+    More,
+    /// What is due must stay for now.
+    Stays,
+}
+
+/// Deletes due keys for about a millisecond.
+fn expire_slice(server: &Server, buf: &mut TxBuf) -> Due {
+    let engine = &server.engine;
+    if !server.observe.active_expire() || server.sessions.is_paused() || server.loading.is_active()
+    {
+        return Due::Stays;
     }
     let started = Instant::now();
     loop {
-        if server.engine.must_wait() {
-            return server.engine.write_refusal().is_none();
+        if engine.write_refusal().is_some() {
+            return Due::Stays;
+        }
+        if engine.must_wait() {
+            return Due::More;
         }
         let now_ms = now_ms();
-        let mut due = server.engine.due(now_ms, DUE_BATCH);
+        let mut due = engine.due(now_ms, DUE_BATCH);
         let mut full = due.len() >= DUE_BATCH;
         // Data on a device is read together, then examined again: a key, the blocks of due times of its pages, those pages.
         let mut pins = Vec::new();
@@ -150,8 +177,11 @@ fn expire_slice(server: &Server, buf: &mut TxBuf) -> bool {
             // Keys that cannot be read are kept; the next reader gets the error.
             pins.push(load_blocking(server, round.cold, u64::MAX).ok());
         }
-        if !full || started.elapsed() > SLICE {
-            return full;
+        if !full {
+            return Due::None;
+        }
+        if started.elapsed() > SLICE {
+            return Due::More;
         }
     }
 }
@@ -173,37 +203,51 @@ fn expire(server: &Server, buf: &mut TxBuf, now_ms: u64, due: &mut Vec<DueKey>) 
     let shares = |one: &DueKey, other: &DueKey| engine.share_latch(one.hash, other.hash);
     for keys in due.chunk_by(shares).flat_map(|keys| keys.chunks(LATCH_BATCH)) {
         let mut tx = engine.begin(Latched::Hashes(&[keys[0].hash]), buf);
-        let mut changes = Changes::default();
+        let (mut changes, mut expired) = (Changes::default(), 0);
         for DueKey { db, key: bytes, hash } in keys {
             let key = Key { slot: engine.slot_of(*db), bytes, hash: *hash };
-            match tx.find(key) {
-                Found::Live(entry) if entry.is_due(now_ms) => {
-                    let late_ms = now_ms.saturating_sub(entry.meta().due_ms(entry.value()));
+            let mut late_ms = None;
+            let is_expired = |entry: &Entry<'_>| {
+                if entry.is_due(now_ms) {
+                    late_ms = Some(now_ms - entry.meta().due_ms(entry.value()));
+                }
+                entry.meta().is_expired(now_ms)
+            };
+            match tx.delete_if(key, is_expired) {
+                Deletion::Done => {
+                    tell_removed(server, (&mut tx, &mut changes), *db, key, Reason::Expired);
+                    expired += 1;
+                }
+                Deletion::Kept if late_ms.is_some() => {
                     let parts = (&mut tx, &mut changes);
                     match remove_due(server, parts, *db, key, now_ms, (Extent::Piece, false)) {
                         Ok(()) => {
-                            server.observe.expired_late_ms.record(late_ms);
-                            round.left |= matches!(
-                                tx.find(key),
-                                Found::Live(entry) if entry.is_due(now_ms)
-                            );
+                            let found = tx.find(key);
+                            round.left |=
+                                matches!(found, Found::Live(entry) if entry.is_due(now_ms));
                         }
-                        Err(Failed::Away(wants)) => {
-                            round.cold.extend(wants);
-                            cold.insert(*hash);
+                        Err(failed) => {
+                            late_ms = None;
+                            // After a failed read the next reader gets the error.
+                            if let Failed::Away(wants) = failed {
+                                round.cold.extend(wants);
+                                cold.insert(*hash);
+                            }
                         }
-                        // The next reader gets the error.
-                        Err(Failed::Storage(_)) => {}
                     }
                 }
-                Found::Live(_) | Found::Absent => {}
-                Found::Cold => {
+                Deletion::Kept | Deletion::Absent => {}
+                Deletion::Cold => {
                     let key = OwnedKey { slot: key.slot, bytes: bytes.clone(), hash: *hash };
                     round.cold.push(Want::key(key));
                     cold.insert(*hash);
                 }
             }
+            if let Some(late_ms) = late_ms {
+                server.observe.expired_late_ms.record(late_ms);
+            }
         }
+        count_removed(server, expired, Reason::Expired);
         removed::commit(server, tx, &mut changes);
     }
     due.retain(|due| cold.contains(&due.hash));
@@ -280,12 +324,26 @@ mod tests {
             7 => now_ms() + 1_000_000,
             _ => 1,
         });
-        while expire_slice(&server, &mut buf) {}
+        while expire_slice(&server, &mut buf) == Due::More {}
         let left: Vec<u64> = (0..3).map(|db| server.engine.count(db).expect("counted")).collect();
         assert_eq!(left, [250; 3]);
         assert_eq!(server.stats.expired_keys(), 2250);
-        assert!(!expire_slice(&server, &mut buf), "nothing is left to do");
+        assert_eq!(expire_slice(&server, &mut buf), Due::None, "nothing is left to do");
         assert_eq!(server.stats.expired_keys(), 2250);
+    }
+
+    #[test]
+    fn what_is_due_stays_while_nothing_may_expire() {
+        let (server, mut buf) = server_with(30, |_| 1);
+        server.observe.set_active_expire(false);
+        assert_eq!(expire_slice(&server, &mut buf), Due::Stays);
+        assert_eq!(server.stats.expired_keys(), 0);
+        server.observe.set_active_expire(true);
+        assert_eq!(expire_slice(&server, &mut buf), Due::None);
+        assert_eq!(server.stats.expired_keys(), 30);
+        let late: u64 =
+            server.observe.expired_late_ms.counts().iter().map(|(_, count)| count).sum();
+        assert_eq!(late, 30, "each with how late it went");
     }
 
     #[test]
@@ -306,7 +364,7 @@ mod tests {
             tx.put(Key { slot, bytes, hash }, edit.meta(0), edit.bytes());
             tx.commit();
         }
-        while expire_slice(&server, &mut buf) {}
+        while expire_slice(&server, &mut buf) == Due::More {}
         let names = |bytes: &[u8]| {
             let (hash, mut buf) = (server.engine.hash(bytes), TxBuf::default());
             let mut tx = server.engine.begin(Latched::Hashes(&[hash]), &mut buf);
@@ -343,7 +401,7 @@ mod tests {
         assert!(expire(&server, &mut buf, now_ms(), &mut due).left);
         let first = server.stats.expired_fields();
         assert!((16..1000).contains(&first), "{first} fields in one operation");
-        while expire_slice(&server, &mut buf) {}
+        while expire_slice(&server, &mut buf) == Due::More {}
         assert_eq!((server.stats.expired_fields(), server.stats.expired_keys()), (1667, 0));
         let mut tx = server.engine.begin(Latched::Hashes(&[hash]), &mut buf);
         let Found::Live(entry) = tx.find(key) else { panic!("the key is gone") };

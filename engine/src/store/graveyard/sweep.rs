@@ -230,6 +230,7 @@ impl Engine {
             let spilled = files.iter().map(|file| file.table.properties().min_seq);
             oldest = oldest.min(spilled.min().unwrap_or(Seq::MAX));
         }
+        tally.note_due_index(inner.upkeep.cold_due.lock().droppable_ms());
         let has_deadline = inner.graveyard.deadline.is_set();
         // Without a deadline what a closed grave has killed goes as merges pass.
         let is_wanted =

@@ -2,10 +2,11 @@
 
 use super::crash::small_options;
 use super::harness::*;
-use crate::key::Meta;
+use crate::key::{EngineKey, Meta};
 use crate::store::*;
 use sexton_persistence::device::sim::SimStorage;
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 const DUE_MS: u64 = 10_000;
 
@@ -77,7 +78,7 @@ fn keys_come_up_when_their_elements_are_due() {
         engine.close().expect("closed");
         engine = start(&storage);
         assert_eq!(engine.count(0).expect("counted"), 10);
-        // What was worked off last is due again later; a device is looked at twice a second.
+        // What was worked off last is due again later; a device is looked at ten times a second.
         let earlier_ms = DUE_MS + 500 + 1000 * (round - 1);
         // A start does not know which index records are stale: whoever takes such a key finds that nothing is due.
         assert_eq!(drained(&engine, earlier_ms - 1).len() as u64, 2 * (round - 1), "round {round}");
@@ -87,6 +88,64 @@ fn keys_come_up_when_their_elements_are_due() {
         assert_eq!(drained(&engine, DUE_MS + 1000 * round + 499), [name], "round {round}");
         put_elements(&engine, round, DUE_MS * 100);
     }
+    engine.abandon();
+}
+
+/// Whoever waits for a due time sees the first one, in memory and on a device, and is woken by an earlier one however it
+/// comes about.
+#[test]
+fn the_next_due_time_is_known_and_an_earlier_one_rings() {
+    let storage = SimStorage::new();
+    let engine = start(&storage);
+    // Nothing is known of the device before the first look.
+    assert!(drained(&engine, 1000).is_empty());
+    assert_eq!(engine.next_due_ms(), u64::MAX);
+    let alarm = |before_ms| engine.inner().upkeep.due_alarm.set(before_ms);
+    let has_rung = || engine.inner().upkeep.due_alarm.sleep(Duration::ZERO);
+    alarm(DUE_MS);
+    put(&engine, 0, DUE_MS + 500);
+    assert!(!has_rung(), "it is due later than that");
+    for (number, due_ms) in [(1, DUE_MS - 100), (1, DUE_MS - 200), (0, DUE_MS - 300)] {
+        alarm(DUE_MS);
+        put(&engine, number, due_ms);
+        assert!(has_rung(), "{number} at {due_ms}");
+        assert_eq!(engine.next_due_ms(), due_ms);
+    }
+    alarm(DUE_MS);
+    put(&engine, 0, DUE_MS + 300);
+    assert_eq!((has_rung(), engine.next_due_ms()), (true, DUE_MS - 200), "its place is another's");
+    engine.flush_now().expect("flush");
+    engine.close().expect("closed");
+    let engine = start(&storage);
+    assert!(drained(&engine, DUE_MS - 300).is_empty());
+    assert_eq!(engine.next_due_ms(), DUE_MS - 200, "the first record behind the look");
+    engine.abandon();
+}
+
+/// Regression: keys that had got rid of their expiry left index records that no merge dropped once writes had stopped.
+#[test]
+fn index_records_that_were_worked_off_are_reason_enough_to_rewrite_a_table() {
+    let storage = SimStorage::new();
+    let engine = start(&storage);
+    (0..2000).for_each(|number| put(&engine, number, DUE_MS));
+    engine.flush_now().expect("flush");
+    (0..2000).for_each(|number| put(&engine, number, 0));
+    engine.flush_now().expect("flush");
+    let has_records = || {
+        let version = engine.inner().versions.current();
+        version.tables().any(|(_, table)| EngineKey::is_expiry(&table.properties().max_key))
+    };
+    let merge = || while engine.compact_once().expect("merged") {};
+    merge();
+    assert!(has_records(), "they are due later");
+    assert!(drained(&engine, DUE_MS).is_empty());
+    // What led to deletes is durable once the mark has passed them.
+    put(&engine, 0, 0);
+    engine.flush_now().expect("flush");
+    assert!(drained(&engine, DUE_MS).is_empty());
+    merge();
+    assert!(!has_records());
+    assert_eq!(engine.count(0).expect("counted"), 2000);
     engine.abandon();
 }
 

@@ -3,6 +3,12 @@
 use crate::key::{EngineKey, Seq};
 use std::collections::VecDeque;
 
+/// Least time between two looks into the expiry index.
+const LOOK_MS: u64 = 100;
+
+/// The same while keys in memory are due that wait to be handed out: a look would find most of them once more.
+const BUSY_LOOK_MS: u64 = 1000;
+
 /// A key that may be due.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DueKey {
@@ -21,7 +27,12 @@ pub(in crate::store) struct ColdDue {
     /// What was taken from the queue has been worked off: its taker has asked for more since.
     pub(super) worked_off: bool,
     pub(super) now_ms: u64,
+    /// When the last look began.
     pub(super) looked_ms: u64,
+    /// Nothing is due before this that no look has found.
+    pub(super) next_ms: u64,
+    /// More keys in memory were due than the last that asked has got.
+    pub(super) memory_has_more: bool,
     /// The last record that a look has read which found more than it may collect.
     pub(super) stopped_at: Option<Vec<u8>>,
     /// Records due at or before this have been handed out.
@@ -58,6 +69,7 @@ impl ColdDue {
             .stopped_at
             .take()
             .filter(|key| EngineKey::parse_expiry(key).map(|(due_ms, _)| due_ms) < Some(at_ms));
+        self.next_ms = self.next_ms.min(at_ms);
         self.handed_out_ms = self.handed_out_ms.min(before);
         self.droppable_ms = self.droppable_ms.min(before);
         self.settled = self.settled.filter(|(ms, _)| *ms <= before);
@@ -68,9 +80,42 @@ impl ColdDue {
     pub(super) fn note_clock(&mut self, now_ms: u64) {
         if now_ms < self.now_ms {
             self.reopen(self.droppable_ms.min(now_ms).saturating_add(1));
-            self.looked_ms = 0;
+            (self.looked_ms, self.next_ms) = (0, 0);
         }
         self.now_ms = now_ms;
+    }
+
+    /// True when a look would find more, or may: something in the tables is due, and the last look was a while ago.
+    pub(super) fn wants_look(&self) -> bool {
+        let rest_ms = match (self.memory_has_more, &self.stopped_at) {
+            (true, _) => BUSY_LOOK_MS,
+            (false, Some(_)) => 0,
+            (false, None) => LOOK_MS,
+        };
+        self.queue.is_empty()
+            && self.now_ms >= self.looked_ms + rest_ms
+            && (self.stopped_at.is_some() || self.now_ms >= self.next_ms)
+    }
+
+    /// When keys in tables are wanted next, as far as is known: those found, or the next look.
+    pub(super) fn wanted_ms(&self) -> u64 {
+        if self.queue.is_empty() { self.next_ms.max(self.looked_ms + LOOK_MS) } else { 0 }
+    }
+
+    /// The mark is at `mark`, and the last operation at `last_seq`. True when merges may drop more records than before.
+    pub(super) fn settle(&mut self, mark: Seq, last_seq: impl FnOnce() -> Seq) -> bool {
+        let mut drops_more = false;
+        if let Some((ms, seq)) = self.settled
+            && mark >= seq
+        {
+            drops_more = ms > self.droppable_ms;
+            self.droppable_ms = self.droppable_ms.max(ms);
+            self.settled = None;
+        }
+        if self.worked_off && self.settled.is_none() && self.handed_out_ms > self.droppable_ms {
+            self.settled = Some((self.handed_out_ms, last_seq()));
+        }
+        drops_more
     }
 
     pub(in crate::store) fn droppable_ms(&self) -> u64 {
@@ -97,6 +142,33 @@ mod tests {
         due.handed_out_ms = 200;
         due.note_installed();
         assert_eq!(due.handed_out_ms, 200, "and once");
+    }
+
+    #[test]
+    fn a_look_is_wanted_when_something_is_due_and_seldom_while_memory_has_enough() {
+        let mut due = ColdDue { looked_ms: 1000, next_ms: 5000, ..ColdDue::default() };
+        let wants_at = |due: &mut ColdDue, now_ms| {
+            due.note_clock(now_ms);
+            due.wants_look()
+        };
+        assert!(!wants_at(&mut due, 4999), "nothing is due");
+        assert!(wants_at(&mut due, 5000));
+        due.note_written(4000);
+        due.note_written(8000);
+        assert_eq!((due.next_ms, due.wanted_ms()), (4000, 4000));
+        due.looked_ms = 5000;
+        assert!(!wants_at(&mut due, 5099), "they are collected for a while");
+        assert_eq!(due.wanted_ms(), 5100);
+        assert!(wants_at(&mut due, 5100));
+        due.memory_has_more = true;
+        assert!(!wants_at(&mut due, 5999) && wants_at(&mut due, 6000));
+        due.queue.push_back(DueKey { db: 0, key: Vec::new(), hash: 0 });
+        assert!(!wants_at(&mut due, 9000), "what was found goes first");
+        assert_eq!(due.wanted_ms(), 0);
+        due.queue.clear();
+        due.note_clock(10);
+        due.memory_has_more = false;
+        assert!(wants_at(&mut due, 3000), "the clock went back");
     }
 
     #[test]

@@ -7,12 +7,10 @@ use crate::store::shard::shard_of;
 use crate::store::upkeep::cold_due::DueKey;
 use crate::tree::{MergeIter, Source};
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// Keys found by the expiry index that one look collects at most.
 const COLD_DUE_MAX: usize = if cfg!(test) { 8 } else { 16 << 10 };
-
-/// Time between two looks into the expiry index.
-const COLD_LOOK_MS: u64 = 500;
 
 /// What a look into the expiry index has found.
 struct Look {
@@ -21,6 +19,8 @@ struct Look {
     reached_ms: u64,
     /// The last record read, if more were left.
     stopped_at: Option<Vec<u8>>,
+    /// When the first record is due that was not read.
+    next_ms: u64,
 }
 
 impl Engine {
@@ -30,23 +30,13 @@ impl Engine {
         let inner = self.inner();
         let (from_ms, to_ms, stopped_at, reopened) = {
             let mut state = inner.upkeep.cold_due.lock();
-            let is_early =
-                state.stopped_at.is_none() && state.now_ms < state.looked_ms + COLD_LOOK_MS;
-            if !state.queue.is_empty() || is_early {
-                return Ok(());
-            }
             let mark = inner.flusher.mark.load(Ordering::Acquire);
-            if let Some((ms, seq)) = state.settled
-                && mark >= seq
-            {
-                state.droppable_ms = state.droppable_ms.max(ms);
-                state.settled = None;
+            if state.queue.is_empty() && state.settle(mark, || self.last_seq()) {
+                inner.graveyard.burial_wanted.store(true, Ordering::Release);
+                inner.upkeep.background.wake_compaction();
             }
-            if state.worked_off
-                && state.settled.is_none()
-                && state.handed_out_ms > state.droppable_ms
-            {
-                state.settled = Some((state.handed_out_ms, self.last_seq()));
+            if !state.wants_look() {
+                return Ok(());
             }
             state.looked_ms = state.now_ms;
             (state.handed_out_ms, state.now_ms, state.stopped_at.clone(), state.reopened)
@@ -56,9 +46,13 @@ impl Engine {
         if state.reopened == reopened {
             state.handed_out_ms = look.reached_ms;
             state.stopped_at = look.stopped_at;
+            state.next_ms = look.next_ms;
         }
-        state.worked_off &= look.found.is_empty();
-        state.queue.extend(look.found);
+        if !look.found.is_empty() {
+            state.worked_off = false;
+            state.queue.extend(look.found);
+            inner.upkeep.due_alarm.ring();
+        }
         Ok(())
     }
 
@@ -78,16 +72,17 @@ impl Engine {
         if merge.valid() && Some(merge.key()) == stopped_at {
             merge.next_key()?;
         }
-        let mut found = Vec::new();
+        let (mut found, mut next_ms) = (Vec::new(), u64::MAX);
         let mut last: Vec<u8> = Vec::new();
         while merge.valid() {
             let Some((at_ms, root)) = EngineKey::parse_expiry(merge.key()) else { break };
             if at_ms > to_ms {
+                next_ms = at_ms;
                 break;
             }
             if found.len() >= COLD_DUE_MAX {
                 let reached_ms = at_ms.saturating_sub(1).max(from_ms);
-                return Ok(Look { found, reached_ms, stopped_at: Some(last) });
+                return Ok(Look { found, reached_ms, stopped_at: Some(last), next_ms: at_ms });
             }
             last.clear();
             last.extend_from_slice(merge.key());
@@ -98,7 +93,7 @@ impl Engine {
             }
             merge.next_key()?;
         }
-        Ok(Look { found, reached_ms: to_ms, stopped_at: None })
+        Ok(Look { found, reached_ms: to_ms, stopped_at: None, next_ms })
     }
 
     /// The key that an index record names, unless memory tells that it is not due.
@@ -127,6 +122,24 @@ impl Engine {
         shard_of(one) == shard_of(other)
     }
 
+    /// Sleeps until a key is due, or an element of one, and no longer than `most`. A key that gets an earlier due time
+    /// meanwhile wakes it. True when it was woken so.
+    pub fn wait_for_due(&self, now_ms: u64, most: Duration) -> bool {
+        let alarm = &self.inner().upkeep.due_alarm;
+        alarm.set(now_ms + most.as_millis() as u64);
+        let sleep = Duration::from_millis(self.next_due_ms().saturating_sub(now_ms)).min(most);
+        alarm.narrow(now_ms + sleep.as_millis() as u64);
+        alarm.sleep(sleep)
+    }
+
+    /// The next time at which [`Engine::due`] has something, as far as is known without reading.
+    pub(in crate::store) fn next_due_ms(&self) -> u64 {
+        let inner = self.inner();
+        let in_memory = inner.shards.iter().filter_map(|shard| shard.latch().table.next_due_ms());
+        let cold_ms = inner.upkeep.cold_due.lock().wanted_ms();
+        in_memory.min().unwrap_or(u64::MAX).min(cold_ms)
+    }
+
     /// Up to `limit` keys whose expiry, or the due time of an element of theirs, is at or before `now_ms`: those in memory by their due time,
     /// and those that a look into the expiry index has found, latch by latch ([`Engine::share_latch`]). The
     /// caller deletes them, or those elements, through transactions (rule X3), which look again: a key may have changed since. None
@@ -144,7 +157,7 @@ impl Engine {
             cold.worked_off = cold.queue.is_empty();
             let count = cold.queue.len().min(limit);
             due.extend(cold.queue.drain(..count));
-            if cold.queue.is_empty() && cold.stopped_at.is_some() {
+            if cold.wants_look() {
                 inner.upkeep.background.wake_flush();
             }
         }
@@ -156,6 +169,10 @@ impl Engine {
             for db in 0..self.databases() {
                 slot_dbs[usize::from(self.slot_of(db))] = db;
             }
+            if state.table.next_due_ms().is_none_or(|at_ms| at_ms > now_ms) {
+                continue;
+            }
+            state.table.prefetch_due(limit - due.len());
             while due.len() < limit {
                 let Some(entry) = state.table.pop_due(now_ms) else { break };
                 let db = slot_dbs[usize::from(entry.slot())];
@@ -168,8 +185,11 @@ impl Engine {
                 break;
             }
         }
+        inner.upkeep.cold_due.lock().memory_has_more = due.len() >= limit;
         // The upper bits of a hash choose its latch.
         due.sort_unstable_by_key(|due| due.hash);
+        // Whoever has asked for them looks them up next.
+        due.iter().for_each(|due| self.prefetch_bucket(due.hash));
         due
     }
 }

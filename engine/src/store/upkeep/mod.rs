@@ -19,6 +19,7 @@ pub(in crate::store) mod signals;
 pub(in crate::store) mod stats;
 pub(in crate::store) mod table_bound;
 
+use crate::dram::DueAlarm;
 use crate::store::options::EngineOptions;
 use crate::store::upkeep::cold_due::ColdDue;
 use crate::store::upkeep::events::Health;
@@ -27,8 +28,8 @@ use crate::store::upkeep::room::Room;
 use crate::store::upkeep::signals::Background;
 use crate::tree::RateLimiter;
 use parking_lot::Mutex;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
+use std::sync::{Arc, OnceLock};
 
 /// What keeps a store in shape while others use it.
 pub(in crate::store) struct Upkeep {
@@ -42,6 +43,8 @@ pub(in crate::store) struct Upkeep {
     /// The shard whose due keys are looked for next.
     pub(in crate::store) due_shard: AtomicU32,
     pub(in crate::store) cold_due: Mutex<ColdDue>,
+    /// Wakes whoever waits for a due time, which all shards' tables share.
+    pub(in crate::store) due_alarm: Arc<DueAlarm>,
     pub(in crate::store) health: Health,
     /// Why writes are refused for good.
     pub(in crate::store) poison: OnceLock<String>,
@@ -51,7 +54,7 @@ pub(in crate::store) struct Upkeep {
 }
 
 impl Upkeep {
-    pub(in crate::store) fn new(options: &EngineOptions) -> Self {
+    pub(in crate::store) fn new(options: &EngineOptions, due_alarm: Arc<DueAlarm>) -> Self {
         Self {
             background: Background::default(),
             rest: Rest::default(),
@@ -60,6 +63,7 @@ impl Upkeep {
             limiter: RateLimiter::new(options.compaction_bytes_per_s),
             due_shard: AtomicU32::new(0),
             cold_due: Mutex::default(),
+            due_alarm,
             health: Health::new(options.events.clone()),
             poison: OnceLock::new(),
             closed: AtomicBool::new(false),
