@@ -233,6 +233,28 @@ pub fn hash(bytes: &[u8]) -> u64 {
     SEEDED.hash_one(bytes)
 }
 
+/// The first eight bytes, big endian, zeros behind a shorter key: words are in the order of their keys.
+#[inline]
+pub(crate) fn first_word(key: &[u8]) -> u64 {
+    match key.first_chunk() {
+        Some(chunk) => u64::from_be_bytes(*chunk),
+        None => {
+            let mut chunk = [0; 8];
+            chunk[..key.len()].copy_from_slice(key);
+            u64::from_be_bytes(chunk)
+        }
+    }
+}
+
+/// The hash of a user's key for a hash table that holds keys of one shard only. Such a table tells the items of a group
+/// apart by the seven uppermost bits, of which six are the number of the shard: without others in them half of all items
+/// would be looked at.
+#[inline]
+#[must_use]
+pub(crate) fn hash_in_shard(hash: u64) -> u64 {
+    hash ^ hash << 7
+}
+
 /// What the engine stores beside a value and never interprets, except for the expiry time, [`Meta::is_paged`] and
 /// [`Meta::has_due_elements`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

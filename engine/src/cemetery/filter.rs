@@ -32,9 +32,13 @@ fn bits_of(hash: u64) -> u64 {
     1 << (hash >> 40 & 63) | 1 << (hash >> 46 & 63) | 1 << (hash >> 52 & 63)
 }
 
+/// Which of so many words.
+fn place_of(words: usize, hash: u64) -> usize {
+    (u64::from((hash >> 8) as u32) * words as u64 >> 32) as usize
+}
+
 fn word_of(words: &[AtomicU64], hash: u64) -> Option<&AtomicU64> {
-    let place = u64::from((hash >> 8) as u32) * words.len() as u64;
-    words.get((place >> 32) as usize)
+    words.get(place_of(words.len(), hash))
 }
 
 impl GraveFilter {
@@ -51,7 +55,9 @@ impl GraveFilter {
         let words = self.words.load();
         match word_of(&words, hash) {
             Some(word) if count <= GRAVES_PER_WORD * words.len() => {
-                word.fetch_or(bits_of(hash), Ordering::Relaxed);
+                // One thread at a time changes them: no read and write in one step, which would wait for what is
+                // written before.
+                word.store(word.load(Ordering::Relaxed) | bits_of(hash), Ordering::Relaxed);
                 true
             }
             _ => false,
@@ -68,14 +74,15 @@ impl GraveFilter {
 
     /// Starts anew with these graves and room for twice as many; without any, it holds no memory.
     pub(super) fn rebuild(&self, hashes: impl ExactSizeIterator<Item = u64>) {
-        let mut words = Vec::new();
+        let mut words: Vec<AtomicU64> = Vec::new();
         if hashes.len() > 0 {
             let count = (2 * hashes.len()).div_ceil(GRAVES_PER_WORD).max(WORDS_MIN);
             words.resize_with(count, AtomicU64::default);
         }
         for hash in hashes {
-            if let Some(word) = word_of(&words, hash) {
-                word.fetch_or(bits_of(hash), Ordering::Relaxed);
+            let place = place_of(words.len(), hash);
+            if let Some(word) = words.get_mut(place) {
+                *word.get_mut() |= bits_of(hash);
             }
         }
         self.words.store(Arc::new(words));

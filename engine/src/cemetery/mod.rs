@@ -19,7 +19,7 @@ pub(crate) use filter::GraveFilter;
 pub(crate) use published::{IsEmpty, Published};
 pub(crate) use runs::{GraveRuns, RunList, newest_in_runs};
 
-use crate::key::Seq;
+use crate::key::{Seq, hash_in_shard};
 use hashbrown::HashTable;
 use std::hint::black_box;
 use std::sync::Arc;
@@ -66,7 +66,7 @@ pub(crate) fn memory_of_grave(key_bytes: usize) -> usize {
 /// Graves of one shard.
 #[derive(Default)]
 pub(crate) struct Graves {
-    /// The newest grave of each key.
+    /// The newest grave of each key, by [`hash_in_shard`] of the hash that is kept with it.
     table: HashTable<(u64, Grave)>,
     /// The older ones of keys that were deleted again before their graves could go, oldest first: in a table with the
     /// others each delete of one key would walk over all of them.
@@ -118,7 +118,10 @@ impl Graves {
     #[must_use]
     pub(crate) fn is_open(&self, hash: u64, key: (&[u8], &[u8])) -> bool {
         !self.table.is_empty()
-            && self.table.iter_hash(hash).any(|(h, g)| *h == hash && g.e == OPEN && g.is(key))
+            && self
+                .table
+                .iter_hash(hash_in_shard(hash))
+                .any(|(h, g)| *h == hash && g.e == OPEN && g.is(key))
     }
 
     /// Opens a grave at `d`. Rule X1: the caller holds the key's latch and has seen it alive. True for
@@ -127,7 +130,7 @@ impl Graves {
         self.key_bytes += key.len().next_multiple_of(ALLOCATION_BYTES);
         let mut grave = Grave { key, d, e: OPEN, buried_in: 0 };
         let same = |(h, g): &(u64, Grave)| *h == hash && g.key == grave.key;
-        if let Some((_, newest)) = self.table.find_mut(hash, same) {
+        if let Some((_, newest)) = self.table.find_mut(hash_in_shard(hash), same) {
             if newest.d < d {
                 std::mem::swap(newest, &mut grave);
             }
@@ -136,7 +139,7 @@ impl Graves {
         }
         // Without room the table grows, or is cleared of what was removed.
         self.moves += u64::from(self.table.len() == self.table.capacity());
-        self.table.insert_unique(hash, (hash, grave), |(h, _)| *h);
+        self.table.insert_unique(hash_in_shard(hash), (hash, grave), |(h, _)| hash_in_shard(*h));
         self.filtered += 1;
         if !self.filter.add(hash, self.filtered) {
             self.rebuild_filter();
@@ -156,13 +159,14 @@ impl Graves {
     fn put_older(&mut self, hash: u64, grave: Grave) {
         self.older_len += 1;
         let same = |(h, graves): &(u64, Vec<Grave>)| *h == hash && is_of(graves, &grave.key);
-        match self.older.find_mut(hash, same) {
+        match self.older.find_mut(hash_in_shard(hash), same) {
             Some((_, graves)) => {
                 let at = graves.partition_point(|other| other.d < grave.d);
                 graves.insert(at, grave);
             }
             None => {
-                self.older.insert_unique(hash, (hash, vec![grave]), |(h, _)| *h);
+                let new = (hash, vec![grave]);
+                self.older.insert_unique(hash_in_shard(hash), new, |(h, _)| hash_in_shard(*h));
             }
         }
     }
@@ -172,7 +176,8 @@ impl Graves {
         if self.older.is_empty() {
             return &[];
         }
-        let found = self.older.find(hash, |(h, graves)| *h == hash && is_of(graves, key));
+        let same = |(h, graves): &(u64, Vec<Grave>)| *h == hash && is_of(graves, key);
+        let found = self.older.find(hash_in_shard(hash), same);
         found.map_or(&[], |(_, graves)| graves)
     }
 
@@ -182,7 +187,7 @@ impl Graves {
         if self.table.is_empty() {
             return;
         }
-        let open = self.table.iter_hash_mut(hash);
+        let open = self.table.iter_hash_mut(hash_in_shard(hash));
         for (h, grave) in open {
             if *h == hash && grave.e == OPEN && grave.d < q && grave.is(key) {
                 grave.e = q;
@@ -191,7 +196,7 @@ impl Graves {
         // The newest of the older ones alone can be open: what was before was closed by the put that it deleted.
         let same = |(h, g): &(u64, Vec<Grave>)| *h == hash && g.first().is_some_and(|g| g.is(key));
         if !self.older.is_empty()
-            && let Some((_, graves)) = self.older.find_mut(hash, same)
+            && let Some((_, graves)) = self.older.find_mut(hash_in_shard(hash), same)
         {
             let open = graves.iter_mut().rev().take_while(|grave| grave.e == OPEN);
             open.filter(|grave| grave.d < q).for_each(|grave| grave.e = q);
@@ -204,7 +209,8 @@ impl Graves {
         if self.table.is_empty() {
             return None;
         }
-        let (_, newest) = self.table.find(hash, |(h, g)| *h == hash && *g.key == *key)?;
+        let same = |(h, g): &(u64, Grave)| *h == hash && *g.key == *key;
+        let (_, newest) = self.table.find(hash_in_shard(hash), same)?;
         if newest.d <= s {
             return Some(newest.d);
         }
@@ -250,7 +256,7 @@ impl Graves {
             if !self.older.is_empty() {
                 let same =
                     |(h, graves): &(u64, Vec<Grave>)| *h == *hash && is_of(graves, &grave.key);
-                if let Ok(mut entry) = self.older.find_entry(*hash, same) {
+                if let Ok(mut entry) = self.older.find_entry(hash_in_shard(*hash), same) {
                     let (_, graves) = entry.get_mut();
                     let before = graves.len();
                     graves.retain_mut(|grave| keep(*hash, grave));
@@ -303,11 +309,11 @@ impl Graves {
     /// After a mass delete the room for its graves goes back, too.
     fn tidy(&mut self) {
         if self.table.capacity() > SHRINK_AT * self.table.len() {
-            self.table.shrink_to(2 * self.table.len(), |(hash, _)| *hash);
+            self.table.shrink_to(2 * self.table.len(), |(hash, _)| hash_in_shard(*hash));
             self.moves += 1;
         }
         if self.older.capacity() > SHRINK_AT * self.older.len() {
-            self.older.shrink_to(2 * self.older.len(), |(hash, _)| *hash);
+            self.older.shrink_to(2 * self.older.len(), |(hash, _)| hash_in_shard(*hash));
         }
         if self.filtered > 2 * self.table.len() {
             self.rebuild_filter();
@@ -318,13 +324,6 @@ impl Graves {
     /// covered is gone from the manifest (D4), and no reader outlives a crash.
     pub(crate) fn needed_as_of(&self, c: Seq) -> impl Iterator<Item = &Grave> {
         self.all().filter(move |grave| grave.is_needed_as_of(c))
-    }
-}
-
-impl Graves {
-    /// Graves that a spill with the mark `m` takes.
-    pub(crate) fn sealed_through(&self, m: Seq) -> impl Iterator<Item = &Grave> {
-        self.all().filter(move |grave| grave.is_sealed_through(m))
     }
 }
 

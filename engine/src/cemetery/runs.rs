@@ -13,7 +13,7 @@
 use super::published::{IsEmpty, Published};
 use crate::error::TableResult;
 use crate::key::{EngineKey, Seq};
-use crate::table::{GraveFile, Scratch, Table, key_hash};
+use crate::table::{GraveFile, GravePlaces, Scratch, Table, key_hash};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -84,6 +84,21 @@ impl RunList {
         let own = newest_in_runs(tables(), key, s)?;
         let Some(prefix) = EngineKey::prefix_of(key) else { return Ok(own) };
         Ok(own.max(newest_in_runs(tables(), prefix, s)?))
+    }
+
+    /// Like [`RunList::newest_at`], for keys that ascend from one call to the next.
+    fn newest_in_order(
+        &self,
+        key: &[u8],
+        s: Seq,
+        places: &mut GravePlaces,
+    ) -> TableResult<Option<Seq>> {
+        let tables = || self.0.iter().map(|listed| &listed.file.table);
+        let own = places.own.newest_seq(tables(), (key, || key_hash(key)), s)?;
+        let Some(prefix) = EngineKey::prefix_of(key) else { return Ok(own) };
+        // The prefixes of such keys ascend, too.
+        let of_prefix = (prefix, || key_hash(prefix));
+        Ok(own.max(places.of_prefixes.newest_seq(tables(), of_prefix, s)?))
     }
 
     /// The files that are needed.
@@ -195,6 +210,23 @@ impl GraveRuns {
             return Ok(None);
         }
         self.0.with(|list| list.newest_at(key, s))
+    }
+
+    /// Like [`GraveRuns::newest_at`], for keys that ascend from one call to the next: the runs are walked beside them.
+    ///
+    /// # Errors
+    /// As for [`RunList::newest_at`].
+    #[inline]
+    pub(crate) fn newest_in_order(
+        &self,
+        key: &[u8],
+        s: Seq,
+        places: &mut GravePlaces,
+    ) -> TableResult<Option<Seq>> {
+        if self.is_empty() {
+            return Ok(None);
+        }
+        self.0.with(|list| list.newest_in_order(key, s, places))
     }
 
     /// Adds files, and takes files out of use: those stay readable until the superversions below

@@ -287,16 +287,29 @@ impl Hint {
     /// locked instruction waits until every store has found its line.
     #[inline]
     pub fn prefetch_entry(&self, hash: u64, content_bytes: usize) {
-        let tag = tag_of(hash);
         let bytes = (HEADER_BYTES_MAX + content_bytes).min(PREFETCH_BYTES_MAX);
+        self.entries(hash, |address| {
+            for line in (address & !(LINE_BYTES - 1)..address + bytes).step_by(LINE_BYTES) {
+                prefetch_line(line as *const u8);
+            }
+        });
+    }
+
+    /// Asks for the heads of the pages of these entries: one that is removed leaves its cell to its page.
+    #[inline]
+    pub fn prefetch_page(&self, hash: u64) {
+        self.entries(hash, |address| prefetch_line(page_pool::small_page_of(address) as *const u8));
+    }
+
+    /// The addresses of the entries that may be the one of `hash`.
+    #[inline]
+    fn entries(&self, hash: u64, mut f: impl FnMut(usize)) {
+        let tag = tag_of(hash);
         self.homes(hash, |bucket| {
             for word in &bucket.0 {
                 let word = word.load(Ordering::Relaxed);
                 if word >> TAG_SHIFT == tag {
-                    let address = (word & ADDRESS) as usize;
-                    for line in (address & !(LINE_BYTES - 1)..address + bytes).step_by(LINE_BYTES) {
-                        prefetch_line(line as *const u8);
-                    }
+                    f((word & ADDRESS) as usize);
                 }
             }
         });

@@ -27,6 +27,11 @@ pub(super) enum PageSize {
 /// Bytes of a small page.
 pub(super) const SMALL_BYTES: usize = 16 << 10;
 
+/// Where the page of this address begins, if it is a small one.
+pub(super) fn small_page_of(address: usize) -> usize {
+    address & !(SMALL_BYTES - 1)
+}
+
 impl PageSize {
     pub(super) const fn bytes(self) -> usize {
         match self {

@@ -173,6 +173,12 @@ impl Engine {
         self.0.shards[shard_of(hash)].hint.prefetch_entry(hash, content_bytes);
     }
 
+    /// Hint: the entry of `hash` will be removed soon (second pass of a batch).
+    #[inline]
+    pub fn prefetch_removal(&self, hash: u64) {
+        self.0.shards[shard_of(hash)].hint.prefetch_page(hash);
+    }
+
     /// Hint for a walk over many keys that begins: asks for the first of them.
     #[inline]
     pub fn prefetch_first(&self, hashes: &[u64]) {
@@ -189,6 +195,15 @@ impl Engine {
         }
         if let Some(&hash) = hashes.get(at + AHEAD_KEYS) {
             self.prefetch_entry(hash, Self::SHORT_ENTRY_BYTES);
+        }
+    }
+
+    /// Like [`Engine::prefetch_ahead`], for keys that will be removed.
+    #[inline]
+    pub fn prefetch_removals_ahead(&self, hashes: &[u64], at: usize) {
+        self.prefetch_ahead(hashes, at);
+        if let Some(&hash) = hashes.get(at + AHEAD_KEYS) {
+            self.prefetch_removal(hash);
         }
     }
 

@@ -20,7 +20,7 @@ pub(super) struct Malformed;
 
 /// Length of the common prefix.
 #[inline]
-pub(super) fn shared_prefix(a: &[u8], b: &[u8]) -> usize {
+pub(crate) fn shared_prefix(a: &[u8], b: &[u8]) -> usize {
     let n = a.len().min(b.len());
     let (a, b) = (&a[..n], &b[..n]);
     let mut at = 0;

@@ -1,6 +1,6 @@
 //! A table of graves instead of versions.
 
-use super::Table;
+use super::{OrderedGets, Table};
 use std::sync::Arc;
 
 /// One file of a grave run: spilled graves as a table, in which the sequence of an entry is its d.
@@ -10,4 +10,13 @@ pub struct GraveFile {
     pub run: u64,
     /// The graves.
     pub table: Arc<Table>,
+}
+
+/// How far a walk over keys in order has come in the runs beside it.
+#[derive(Debug, Default)]
+pub struct GravePlaces {
+    /// Graves of the keys themselves.
+    pub own: OrderedGets,
+    /// Graves of the collections that the keys belong to, which lie before them.
+    pub of_prefixes: OrderedGets,
 }

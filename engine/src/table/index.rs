@@ -2,6 +2,7 @@
 
 use super::format::{TRAILER_BYTES, corrupt, get_u32, get_u64};
 use crate::error::TableResult;
+use crate::key::first_word;
 use std::path::Path;
 
 /// Bytes of separator keys one table may have.
@@ -78,18 +79,6 @@ pub(super) struct Index {
     words: Box<[u64]>,
 }
 
-/// The first eight bytes, big endian, zeros behind a shorter key: words are in the order of their keys.
-fn word_of(rest: &[u8]) -> u64 {
-    match rest.first_chunk() {
-        Some(chunk) => u64::from_be_bytes(*chunk),
-        None => {
-            let mut chunk = [0; 8];
-            chunk[..rest.len()].copy_from_slice(rest);
-            u64::from_be_bytes(chunk)
-        }
-    }
-}
-
 impl Index {
     /// Checks the encoded form; the blocks must fill the file from 0 to `data_end` exactly.
     pub(super) fn decode(
@@ -133,7 +122,7 @@ impl Index {
         }
         // In order, so what the first and the last share, all do.
         index.shared = super::block::shared_prefix(index.key(0), index.key(n - 1));
-        index.words = (0..n).map(|i| word_of(&index.key(i)[index.shared..])).collect();
+        index.words = (0..n).map(|i| first_word(&index.key(i)[index.shared..])).collect();
         Ok(index)
     }
 
@@ -153,7 +142,7 @@ impl Index {
         let Some(rest) = key.strip_prefix(&self.key(0)[..self.shared]) else {
             return if key < self.key(0) { 0 } else { self.len() };
         };
-        let word = word_of(rest);
+        let word = first_word(rest);
         let mut low = self.words.partition_point(|other| *other < word);
         let mut high = low + self.words[low..].partition_point(|other| *other == word);
         while low < high {
@@ -165,6 +154,12 @@ impl Index {
             }
         }
         low
+    }
+
+    /// Like [`Index::find`], where the block is not before `at`, and most likely that one or the next.
+    pub(super) fn find_from(&self, at: usize, key: &[u8]) -> usize {
+        let near = (at..self.len()).take(2).find(|&i| self.key(i) >= key);
+        near.unwrap_or_else(|| self.find(key))
     }
 
     /// Offset and length of the frame of block `i`.

@@ -231,10 +231,10 @@ impl Table {
         Ok(None)
     }
 
-    /// The block that would hold `key`: the first whose separator is not below it.
+    /// The block that would hold `key`, the first whose separator is not below it. It must not be before `at`.
     #[must_use]
-    pub(crate) fn block_of(&self, key: &[u8]) -> usize {
-        self.index.find(key)
+    pub(crate) fn block_from(&self, at: usize, key: &[u8]) -> usize {
+        self.index.find_from(at, key)
     }
 
     /// Number of data blocks.

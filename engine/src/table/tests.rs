@@ -436,3 +436,44 @@ fn a_walk_of_a_merge_holds_a_large_block_only_while_its_value_is_wanted() {
         assert_eq!(iter.value(), large(2));
     }
 }
+
+#[test]
+fn look_ups_in_order_find_what_single_ones_find() {
+    let options = TableOptions { block_bytes: 64, ..TableOptions::default() };
+    let all = entries(900);
+    let every = |nth: usize, from: usize| -> Vec<Entry> {
+        all.chunks(4).skip(from).step_by(nth).flatten().cloned().collect()
+    };
+    // Dense, sparse, and with a hole: the walk goes on, seeks, and lags behind.
+    let hole = [every(3, 0), all[1000..].to_vec()].concat();
+    let mut hole: Vec<Entry> =
+        hole.into_iter().filter(|e| !(200..800).contains(&(e.1 % 1000))).collect();
+    hole.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)));
+    hole.dedup_by(|a, b| a.0 == b.0 && a.1 == b.1);
+    let tables: Vec<Arc<Table>> = [all.clone(), every(17, 3), hole]
+        .iter()
+        .map(|entries| open(write(entries, options.clone()).0, None).unwrap())
+        .collect();
+    let key = |i: u64| [&b"R\0\0\0\0\0\0\0\x05"[..], format!("key:{i:06}").as_bytes()].concat();
+    let (mut found, mut scratch) = (0, Scratch::default());
+    for step in [1, 2, 13, 240] {
+        let mut gets = OrderedGets::default();
+        for (nth, i) in (0..1900).step_by(step).enumerate() {
+            // Some come again, one or some before is looked for, and the list of tables changes.
+            let back = if nth % 11 == 10 { nth as u64 % 40 } else { 0 };
+            let key = key((i as u64).saturating_sub(back));
+            let mut asked = tables.clone();
+            asked.rotate_left(nth / 100 % 3);
+            asked.truncate(3 - nth / 50 % 3);
+            for bound in [8_500, 9_300, SEQ_MAX] {
+                let single = |table: &Arc<Table>| table.get(&key, bound, &mut scratch).unwrap();
+                let want = asked.iter().filter_map(single).map(|found| found.seq).max();
+                let tables = asked.iter();
+                let got = gets.newest_seq(tables, (&key, || key_hash(&key)), bound).unwrap();
+                assert_eq!(got, want, "{step} {nth}");
+                found += u64::from(got.is_some());
+            }
+        }
+    }
+    assert!(found > 1000, "{found}");
+}

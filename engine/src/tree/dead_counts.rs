@@ -93,7 +93,7 @@ impl Lane {
     }
 
     fn note(&mut self, table: &Table, key: &[u8], d: Seq) {
-        let block = table.block_of(key);
+        let block = table.block_from(self.block, key);
         if block != self.block {
             self.leave_block(table);
             self.block = block;

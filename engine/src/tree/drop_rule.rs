@@ -1,7 +1,7 @@
 //! Rule C2: which versions a flush or compaction keeps.
 
 use crate::key::{EngineKey, Seq};
-use crate::table::TableResult;
+use crate::table::{GravePlaces, TableResult};
 
 /// The graves a merge consults: D(k, s) of the rules.
 pub trait Graves {
@@ -12,6 +12,18 @@ pub trait Graves {
     /// # Errors
     /// Graves that are on a device (grave runs) cannot be read: nothing may be answered or dropped then.
     fn newest_at(&self, key: &[u8], s: Seq) -> TableResult<Option<Seq>>;
+    /// Like [`Graves::newest_at`], for keys that ascend from one call with these `places` to the next.
+    ///
+    /// # Errors
+    /// As for [`Graves::newest_at`].
+    fn newest_in_order(
+        &self,
+        key: &[u8],
+        s: Seq,
+        _places: &mut GravePlaces,
+    ) -> TableResult<Option<Seq>> {
+        self.newest_at(key, s)
+    }
 }
 
 /// No graves.
@@ -69,6 +81,7 @@ pub struct KeepRule<'a> {
     snapshots: &'a [Seq],
     graves: &'a dyn Graves,
     has_graves: bool,
+    places: GravePlaces,
     dead_ids: &'a [(u64, Seq)],
     /// The last namespace that was looked for among them, and when it died.
     last_death: Option<(u64, Option<Seq>)>,
@@ -98,6 +111,7 @@ impl<'a> KeepRule<'a> {
             snapshots,
             graves,
             has_graves,
+            places: GravePlaces::default(),
             dead_ids: &[],
             last_death: None,
             index_drops: IndexDrops::default(),
@@ -224,7 +238,7 @@ impl<'a> KeepRule<'a> {
         }
         let mut last = None;
         for &s in members {
-            if let Some(d) = self.graves.newest_at(key, s)?
+            if let Some(d) = self.graves.newest_in_order(key, s, &mut self.places)?
                 && d >= seq
             {
                 self.max_grave_used = self.max_grave_used.max(d);
@@ -285,7 +299,7 @@ impl<'a> KeepRule<'a> {
             return Ok(false);
         }
         if self.has_graves
-            && let Some(d) = self.graves.newest_at(key, s)?
+            && let Some(d) = self.graves.newest_in_order(key, s, &mut self.places)?
             && d >= seq
         {
             debug_assert!(d <= s);

@@ -1,6 +1,6 @@
 //! Merging sorted sources with a tree of losers.
 
-use crate::key::{Meta, Seq};
+use crate::key::{Meta, Seq, first_word};
 use crate::source::{BackSource, Source};
 use crate::table::TableResult;
 use std::cmp::Ordering;
@@ -67,14 +67,7 @@ impl<S: Source> MergeIter<S> {
             return Head { exhausted: true, bytes: 0 };
         }
         let rest = key.get(self.common_prefix.len()..).unwrap_or_default();
-        let bytes = match rest.first_chunk::<8>() {
-            Some(chunk) => u64::from_be_bytes(*chunk),
-            None => {
-                let mut chunk = [0; 8];
-                chunk[..rest.len()].copy_from_slice(rest);
-                u64::from_be_bytes(chunk)
-            }
-        };
+        let bytes = first_word(rest);
         Head { exhausted: false, bytes: if self.goes_back { !bytes } else { bytes } }
     }
 

@@ -21,13 +21,19 @@ pub fn write_command<'a>(out: &mut Vec<u8>, args: impl ExactSizeIterator<Item = 
 /// Appends the first line of an element: its kind and a number.
 #[inline]
 pub fn write_header(out: &mut Vec<u8>, kind: u8, number: i64) {
-    let [hundreds, tens, ones] =
-        [number / 100, number / 10 % 10, number % 10].map(|digit| (digit as u8).wrapping_add(b'0'));
+    let digit = |number: i64| b'0'.wrapping_add(number as u8);
     // Most are lengths of few digits.
     match number {
-        0..10 => out.extend_from_slice(&[kind, ones, b'\r', b'\n']),
-        10..100 => out.extend_from_slice(&[kind, tens, ones, b'\r', b'\n']),
-        100..1000 => out.extend_from_slice(&[kind, hundreds, tens, ones, b'\r', b'\n']),
+        0..10 => out.extend_from_slice(&[kind, digit(number), b'\r', b'\n']),
+        10..100 => {
+            let (tens, ones) = (digit(number / 10), digit(number % 10));
+            out.extend_from_slice(&[kind, tens, ones, b'\r', b'\n']);
+        }
+        100..1000 => {
+            let digits = [number / 100, number / 10 % 10, number % 10];
+            let [hundreds, tens, ones] = digits.map(digit);
+            out.extend_from_slice(&[kind, hundreds, tens, ones, b'\r', b'\n']);
+        }
         _ => {
             out.push(kind);
             out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());

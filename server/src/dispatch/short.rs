@@ -32,7 +32,7 @@ impl CommandSpec {
     /// True for short commands whose duration depends on the request alone: several are timed together.
     #[must_use]
     pub fn is_timed_together(&self) -> bool {
-        self.flags.contains(Flags::FAST)
+        self.flags.contains(Flags::FAST) || self.traits.has(Traits::DELETES)
     }
 }
 

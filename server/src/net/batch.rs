@@ -3,7 +3,7 @@
 use super::worker::WorkerState;
 use crate::client_memory::RequestBounds;
 use crate::dispatch::client::Client;
-use crate::dispatch::{Args, CommandSpec, Executor, Flags, Outcome, logged_form};
+use crate::dispatch::{Args, CommandSpec, Executor, Flags, Outcome, Traits, logged_form};
 use crate::resp::Request;
 use crate::server::Server;
 use sexton_engine::{Engine, KEY_MAX_BYTES, Seq};
@@ -257,6 +257,9 @@ impl BatchRun<'_> {
         if several {
             for plan in worker.plan.iter().filter(|plan| plan.hash != 0) {
                 engine.prefetch_entry(plan.hash, plan.content_bytes);
+                if matches!(plan.kind, Kind::Short(spec) if spec.traits.has(Traits::DELETES)) {
+                    engine.prefetch_removal(plan.hash);
+                }
             }
         }
     }

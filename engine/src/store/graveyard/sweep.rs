@@ -242,7 +242,8 @@ impl Engine {
         let mut graves = GraveKeys::default();
         for shard in &inner.shards {
             if shard.graves.load(Ordering::Acquire) > 0 {
-                graves.copy_from(shard, is_wanted);
+                graves.clear();
+                graves.add_from(shard, is_wanted);
                 for (key, d) in graves.iter() {
                     tally.note(key, d);
                     oldest = oldest.min(d);

@@ -3,7 +3,7 @@
 //! The DRAM table is the index of the unsorted memtables and holds only live entries; this is the part of
 //! the index for their tombstones. A sorted memtable is searched itself.
 
-use crate::key::Seq;
+use crate::key::{Seq, hash_in_shard};
 use hashbrown::HashTable;
 
 struct Dead {
@@ -32,11 +32,11 @@ impl DeadTable {
 
     /// Notes that `key` (an engine key) was deleted at `seq`.
     pub(in crate::store) fn insert(&mut self, hash: u64, key: &[u8], seq: Seq) {
-        match self.0.find_mut(hash, |dead| *dead.key == *key) {
+        match self.0.find_mut(hash_in_shard(hash), |dead| *dead.key == *key) {
             Some(dead) => dead.seq = seq,
             None => {
                 let dead = Dead { hash, seq, key: key.into() };
-                self.0.insert_unique(hash, dead, |dead| dead.hash);
+                self.0.insert_unique(hash_in_shard(hash), dead, |dead| hash_in_shard(dead.hash));
             }
         }
     }
@@ -44,7 +44,7 @@ impl DeadTable {
     /// Notes that the key, given as head and user's bytes, has a value again.
     #[inline]
     pub(in crate::store) fn remove(&mut self, hash: u64, key: (&[u8], &[u8])) {
-        if let Ok(found) = self.0.find_entry(hash, |dead| dead.is_of(key)) {
+        if let Ok(found) = self.0.find_entry(hash_in_shard(hash), |dead| dead.is_of(key)) {
             found.remove();
         }
     }
@@ -52,7 +52,7 @@ impl DeadTable {
     /// True when the newest record of `key` in an unsorted memtable is a tombstone. The key is given as
     /// head and user's bytes.
     pub(in crate::store) fn contains(&self, hash: u64, key: (&[u8], &[u8])) -> bool {
-        !self.0.is_empty() && self.0.find(hash, |dead| dead.is_of(key)).is_some()
+        !self.0.is_empty() && self.0.find(hash_in_shard(hash), |dead| dead.is_of(key)).is_some()
     }
 
     /// Forgets what the memtables up to `m`, now sorted, tell themselves.

@@ -193,11 +193,15 @@ const KEPT_LOADS: usize = 64;
 /// The loads of one shard; almost always empty.
 #[derive(Default)]
 pub(in crate::store) struct Loads {
-    /// By [`key::hash`] of the key: eviction asks for each entry that it looks at.
+    /// By the hash of the key within its shard: eviction asks for each entry that it looks at.
     map: HashTable<OfKey>,
 }
 
 type OfKey = (Slot, Box<[u8]>, Load);
+
+fn hash_of(key: &[u8]) -> u64 {
+    key::hash_in_shard(key::hash(key))
+}
 
 /// Whether a load is that of this key.
 fn is_of(slot: Slot, key: &[u8]) -> impl Fn(&OfKey) -> bool {
@@ -219,25 +223,25 @@ impl Loads {
         if self.map.is_empty() {
             return None;
         }
-        self.map.find(key::hash(key), is_of(slot, key)).map(|(_, _, load)| load)
+        self.map.find(hash_of(key), is_of(slot, key)).map(|(_, _, load)| load)
     }
 
     pub(in crate::store) fn get_mut(&mut self, slot: Slot, key: &[u8]) -> Option<&mut Load> {
         if self.map.is_empty() {
             return None;
         }
-        self.map.find_mut(key::hash(key), is_of(slot, key)).map(|(_, _, load)| load)
+        self.map.find_mut(hash_of(key), is_of(slot, key)).map(|(_, _, load)| load)
     }
 
     /// Notes a load of a key that has none.
     pub(in crate::store) fn insert(&mut self, key: &OwnedKey, load: Load) {
         debug_assert!(self.get(key.slot, &key.bytes).is_none(), "one load a key");
         let new = (key.slot, key.bytes.clone().into_boxed_slice(), load);
-        self.map.insert_unique(key::hash(&key.bytes), new, |(_, name, _)| key::hash(name));
+        self.map.insert_unique(hash_of(&key.bytes), new, |(_, name, _)| hash_of(name));
     }
 
     pub(in crate::store) fn remove(&mut self, slot: Slot, key: &[u8]) {
-        if let Ok(found) = self.map.find_entry(key::hash(key), is_of(slot, key)) {
+        if let Ok(found) = self.map.find_entry(hash_of(key), is_of(slot, key)) {
             found.remove();
         }
         if self.map.is_empty() && self.map.capacity() > KEPT_LOADS {

@@ -162,10 +162,20 @@ impl Engine {
         key: &[u8],
         s: Seq,
     ) -> TableResult<Option<Seq>> {
+        let d = self.newest_grave_in_memory(hash, key, s);
+        Ok(d.max(self.inner().graveyard.spill.runs.newest_at(key, s)?))
+    }
+
+    /// D(k, s) among the graves that are not in runs.
+    pub(in crate::store) fn newest_grave_in_memory(
+        &self,
+        hash: u64,
+        key: &[u8],
+        s: Seq,
+    ) -> Option<Seq> {
         let shard = &self.inner().shards[shard_of(hash)];
         let any = shard.graves.load(Ordering::Acquire) > 0 && shard.grave_filter.may_hold(hash);
-        let d = if any { shard.latch().graves.newest_at(hash, key, s) } else { None };
-        Ok(d.max(self.inner().graveyard.spill.runs.newest_at(key, s)?))
+        if any { shard.latch().graves.newest_at(hash, key, s) } else { None }
     }
 
     /// D(k, s) of a page (E4); none of a key of another kind that has no graves.

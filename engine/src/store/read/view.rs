@@ -1,14 +1,14 @@
 //! What a reader at one sequence looks at: the sources of rule G1, steps 2 to 6.
 
 use crate::iterator::{Bounds, Cursor, LiveWalk};
-use crate::key::{Meta, Seq};
+use crate::key::{EngineKey, Meta, Seq};
 use crate::memtable::{ListSource, Mark, Memtable, Record, Run, RunSource};
 use crate::store::engine::{Engine, EngineError, Inner};
 use crate::store::namespace::{self, HEAD_BYTES};
 use crate::store::read::pins::Pin;
 use crate::store::read::superversion::SuperVersion;
 use crate::store::write::commit::CommitState;
-use crate::table::{ReadMode, TableResult};
+use crate::table::{GravePlaces, ReadMode, TableResult};
 use crate::tree::{self, Graves, LevelIter};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -52,6 +52,24 @@ impl Graves for ReaderGraves<'_> {
             return self.engine.newest_element_grave(key, s);
         };
         self.engine.newest_grave(self.engine.hash(user), key, s)
+    }
+
+    fn newest_in_order(
+        &self,
+        key: &[u8],
+        s: Seq,
+        places: &mut GravePlaces,
+    ) -> TableResult<Option<Seq>> {
+        // Memory comes first: what leaves it for a run is listed there before.
+        let in_memory = match namespace::split(key) {
+            Some((_, user)) => self.engine.newest_grave_in_memory(self.engine.hash(user), key, s),
+            None if EngineKey::is_element(key) => {
+                self.engine.inner().graveyard.elements.newest_at(key, s)
+            }
+            None => return Ok(None),
+        };
+        let runs = &self.engine.inner().graveyard.spill.runs;
+        Ok(in_memory.max(runs.newest_in_order(key, s, places)?))
     }
 }
 

@@ -30,7 +30,7 @@ pub(super) fn del(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let key_at = |at: usize| Key { slot, bytes: args.get(at + 1), hash: hashes[at] };
     let (mut deleted, mut due, mut unlogged) = (0, 0, Unlogged::default());
     for at in 0..hashes.len() {
-        engine.prefetch_ahead(hashes, at);
+        engine.prefetch_removals_ahead(hashes, at);
         let key = key_at(at);
         // Each is done once: what is there behind it is there.
         let (mut is_in_memory, mut has_no_due_field) = (false, false);

@@ -9,8 +9,8 @@ use crate::dispatch::{Args, Binding, CommandError, OnDatabases, Traits};
 
 /// The group's commands.
 pub(super) const COMMANDS: &[Binding] = &[
-    Binding::keyed("del", delete::del).with(Traits::MISSES_KEYS),
-    Binding::keyed("unlink", delete::del).with(Traits::MISSES_KEYS),
+    Binding::keyed("del", delete::del).with(Traits::MISSES_KEYS.and(Traits::DELETES)),
+    Binding::keyed("unlink", delete::del).with(Traits::MISSES_KEYS.and(Traits::DELETES)),
     Binding::keyed("exists", delete::exists),
     Binding::keyed("touch", delete::touch),
     Binding::keyed("type", delete::type_of),

@@ -12,6 +12,7 @@ mod several;
 
 pub(super) use range::check_bytes;
 
+use crate::dispatch::Traits;
 use crate::dispatch::table::Binding;
 
 /// The group's commands.
@@ -22,7 +23,7 @@ pub(super) const COMMANDS: &[Binding] = &[
     Binding::blind("setex", set::setex),
     Binding::blind("psetex", set::psetex),
     Binding::keyed("getset", set::getset),
-    Binding::keyed("getdel", set::getdel),
+    Binding::keyed("getdel", set::getdel).with(Traits::DELETES),
     Binding::keyed("getex", set::getex),
     Binding::keyed("incr", counter::incr),
     Binding::keyed("decr", counter::decr),

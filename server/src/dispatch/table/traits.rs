@@ -40,6 +40,10 @@ impl Traits {
     /// Detects by itself which of its keys are on a device, when it accesses them: they are not looked up before.
     pub const MISSES_KEYS: Self = Self(1 << 13);
 
+    /// Deletes the keys named in the request, in a time that depends on the request alone: a delete opens a grave, and frees
+    /// nothing step by step.
+    pub const DELETES: Self = Self(1 << 14);
+
     /// Those of both.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {

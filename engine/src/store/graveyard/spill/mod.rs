@@ -11,9 +11,9 @@ mod upkeep;
 use crate::cemetery::Grave;
 use crate::key::Seq;
 use crate::store::engine::{Engine, EngineError};
+use crate::store::graveyard::grave_keys::GraveKeys;
 use crate::tree::GraveFile;
 use run_writer::RunWriter;
-use std::cmp::Reverse;
 use std::sync::atomic::Ordering;
 
 fn bytes_of(files: &[GraveFile]) -> u64 {
@@ -45,24 +45,22 @@ impl Engine {
         let snapshots = self.snapshots_through(m);
         // With a deadline closed graves stay, too, until what they killed is gone (N17).
         let has_deadline = inner.graveyard.deadline.is_set();
-        let is_needed = |grave: &&Grave| has_deadline || !grave.may_go_closed(m, m, &snapshots);
-        let mut graves = Vec::new();
+        let is_needed = |grave: &Grave| {
+            grave.is_sealed_through(m) && (has_deadline || !grave.may_go_closed(m, m, &snapshots))
+        };
+        let mut graves = GraveKeys::default();
         for shard in &inner.shards {
             if shard.graves.load(Ordering::Acquire) > 0 {
-                let state = shard.latch();
-                let sealed = state.graves.sealed_through(m).filter(is_needed);
-                graves.extend(sealed.map(|grave| (grave.key.clone(), Reverse(grave.d))));
+                // None of them goes meanwhile: this thread lets them go, or the sweep of a dead database.
+                graves.add_from(shard, is_needed);
             }
         }
-        let of_elements = inner
-            .graveyard
-            .elements
-            .copies(|grave| grave.is_sealed_through(m) && is_needed(&grave));
-        graves.extend(of_elements.into_iter().map(|(key, d)| (key, Reverse(d))));
-        graves.sort_unstable();
+        for (key, d) in inner.graveyard.elements.copies(is_needed) {
+            graves.add(&key, d);
+        }
         let mut run = RunWriter::new(self, sync);
-        for (key, Reverse(d)) in &graves {
-            run.add(key, *d)?;
+        for (key, d) in graves.sorted() {
+            run.add(key, d)?;
         }
         let files = run.finish()?;
         inner.graveyard.spill.spilled_bytes.fetch_add(bytes_of(&files), Ordering::Relaxed);
