@@ -5,6 +5,7 @@ use crate::page::external::Reference;
 use crate::page::list_page;
 use crate::page::store::{PageError, Pages, at_page};
 use std::ops::Range;
+use std::slice::from_ref;
 
 /// What an operation takes out of one page.
 struct Cut {
@@ -36,7 +37,7 @@ impl List {
     /// Removes the elements whose numbers are in `range`; what is behind the end is left out. All their pages are read
     /// before the first is changed. A list without elements keeps its pages.
     pub fn remove<P: Pages>(&mut self, pages: &mut P, range: Range<u64>) -> Result<(), PageError> {
-        self.remove_ranges(pages, &[range.start..range.end.min(self.len())])
+        self.remove_ranges(pages, from_ref(&(range.start..range.end.min(self.len()))))
     }
 
     /// Removes the elements with these numbers, which ascend, as [`remove`](Self::remove) does.
@@ -63,7 +64,7 @@ impl List {
     ) -> Result<(), PageError> {
         let is_empty = ranges.iter().all(Range::is_empty);
         let (false, Some(mut ends)) = (is_empty, self.ends) else { return Ok(()) };
-        if *ranges == [0..self.len()] {
+        if matches!(ranges, [all] if *all == (0..self.len())) {
             *self = Self { externals: self.externals, ..Self::new(self.sizes) };
             return Ok(());
         }
@@ -189,7 +190,7 @@ impl List {
         // Both ends' pages are read before either is cut.
         let behind = range.end.min(len)..len;
         for part in [0..range.start, behind.clone()] {
-            self.cuts(pages, &[part])?;
+            self.cuts(pages, from_ref(&part))?;
         }
         let Some(ends) = self.ends else { return Ok(()) };
         for group in ends.groups() {

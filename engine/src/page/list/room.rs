@@ -14,6 +14,12 @@ use std::ops::{Range, RangeInclusive};
 /// Pages on either side that are spread over, at most.
 const BESIDE_MAX: u64 = 256;
 
+/// What a page becomes.
+struct Laid {
+    payload: Vec<u8>,
+    count: u32,
+}
+
 impl List {
     /// Puts an element in the place of those in `range`, which are on the page of `spot`, or in front of element number
     /// `range.start` of it. All pages are read before the first is changed.
@@ -48,7 +54,7 @@ impl List {
         spot: Spot,
         range: &Range<u64>,
         stored: Stored<'_>,
-    ) -> Result<Option<Vec<(Vec<u8>, u32)>>, PageError> {
+    ) -> Result<Option<Vec<Laid>>, PageError> {
         let Some(ends) = self.ends else { return Ok(None) };
         let mut elements = Vec::new();
         for label in labels.clone() {
@@ -86,11 +92,14 @@ impl List {
                 before -= entry_bytes(&elements[to]);
             }
             let own = &elements[from..to];
-            let payload = list_page::build(own);
-            if own.len() > PAGE_ELEMENTS_MAX || payload.len() > self.sizes.page_max_bytes {
+            if own.len() > PAGE_ELEMENTS_MAX {
                 return Ok(None);
             }
-            laid.push((payload, own.len() as u32));
+            let payload = list_page::build(own);
+            if payload.len() > self.sizes.page_max_bytes {
+                return Ok(None);
+            }
+            laid.push(Laid { payload, count: own.len() as u32 });
             from = to;
         }
         Ok(Some(laid))
@@ -102,14 +111,14 @@ impl List {
         pages: &mut P,
         ends: &Ends,
         labels: RangeInclusive<u64>,
-        laid: &[(Vec<u8>, u32)],
+        laid: &[Laid],
     ) -> Result<(), PageError> {
         for label in labels.clone().filter(|label| ends.inner().contains(label)) {
             Self::counts(pages, label / GROUP)?;
         }
-        for (label, (payload, count)) in labels.zip(laid) {
-            pages.edit(page_id(label))?.replace(payload);
-            self.set_count(pages, ends, label, *count)?;
+        for (label, own) in labels.zip(laid) {
+            pages.edit(page_id(label))?.replace(&own.payload);
+            self.set_count(pages, ends, label, own.count)?;
         }
         Ok(())
     }
