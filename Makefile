@@ -228,6 +228,9 @@ bench-memory: setup build ## bytes per key beside redis-server and valkey-server
 bench-groups: setup build ## requests of consumer groups beside redis-server, with 0, 10,000 and 100,000 pending entries
 	$(PY) scripts/bench_groups.py $(ARGS)
 
+expiry: setup build ## 1,000,000 keys due at one instant, 100,000 a second, and cold ones, beside redis-server and valkey-server (ARGS=--quick)
+	$(PY) scripts/bench_expiry.py $(ARGS)
+
 studies: study-tools ## the four studies, then the report: at most 2 h 30 min, goes on after a stop (ARGS=--plan, --full)
 	$(PY) scripts/study_all.py $(ARGS)
 

@@ -5,7 +5,6 @@
 
 use super::batch::{BatchRun, Kind};
 use super::helper::HelperPool;
-use super::offload::Helped;
 use super::room::{READ_STEP_BYTES, room_to_make};
 use super::stream::Stream;
 use super::worker::{READ_BUFFER_BYTES, WorkerState};
@@ -64,6 +63,13 @@ pub(super) struct Blocked {
     wait: Option<LogWait>,
     /// It waits for a key to have something.
     waiter: Option<Arc<Waiter>>,
+}
+
+/// What a helper thread gives back.
+pub(super) struct Helped {
+    pub(super) client: Box<Client>,
+    pub(super) reply: Vec<u8>,
+    pub(super) required: Seq,
 }
 
 pub(super) struct Connection {

@@ -1,6 +1,6 @@
 //! Requests of a connection that helper threads run: those that may block, and long replies, a run for each piece.
 
-use super::connection::{Connection, Parked};
+use super::connection::{Connection, Helped, Parked};
 use crate::client_memory::load_max_bytes;
 use crate::dispatch::client::Client;
 use crate::dispatch::{Args, Executor, Outcome, error_of};
@@ -12,13 +12,6 @@ use sexton_engine::{EngineError, Seq};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
-
-/// What a helper thread gives back.
-pub(super) struct Helped {
-    pub(super) client: Box<Client>,
-    pub(super) reply: Vec<u8>,
-    pub(super) required: Seq,
-}
 
 impl Connection {
     /// Has a helper thread run a request.
