@@ -18,7 +18,7 @@ use sexton_engine::page::{
 const BEGUN_MAX: u32 = 4;
 
 /// Pages of a list that are in memory together for a search, at most.
-const WINDOW_PAGES_MAX: u64 = 128;
+const WINDOW_PAGES_MAX: u64 = 256;
 
 /// What is looked for.
 #[derive(Clone, Copy, Debug)]
