@@ -34,7 +34,8 @@ fn bits_of(hash: u64) -> u64 {
 
 /// Which of so many words.
 fn place_of(words: usize, hash: u64) -> usize {
-    (u64::from((hash >> 8) as u32) * words as u64 >> 32) as usize
+    let place = u64::from((hash >> 8) as u32) * words as u64;
+    (place >> 32) as usize
 }
 
 fn word_of(words: &[AtomicU64], hash: u64) -> Option<&AtomicU64> {
