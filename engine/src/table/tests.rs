@@ -452,7 +452,7 @@ fn look_ups_in_order_find_what_single_ones_find() {
     hole.dedup_by(|a, b| a.0 == b.0 && a.1 == b.1);
     let tables: Vec<Arc<Table>> = [all.clone(), every(17, 3), hole]
         .iter()
-        .map(|entries| open(write(entries, options.clone()).0, None).unwrap())
+        .map(|entries| open(write(entries, options).0, None).unwrap())
         .collect();
     let key = |i: u64| [&b"R\0\0\0\0\0\0\0\x05"[..], format!("key:{i:06}").as_bytes()].concat();
     let (mut found, mut scratch) = (0, Scratch::default());
