@@ -190,7 +190,7 @@ fn a_connection_that_has_used_its_slice_lets_others_go_first() {
     bench.connection.begin_with(b"PING a\r\nPING b\r\nSET k 1\r\nGET k\r\n".to_vec());
     let task = Arc::clone(&bench.task);
     let waker = Waker::from(Arc::clone(&task));
-    let mut turn = |bench: &mut Bench, length: Duration| {
+    let turn = |bench: &mut Bench, length: Duration| {
         bench.worker.slice.length = length;
         let polled = bench.connection.poll(&mut bench.worker, &mut Context::from_waker(&waker));
         assert!(polled.is_pending());
