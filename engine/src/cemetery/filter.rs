@@ -4,7 +4,6 @@
 //! equal ranges would otherwise contend for one latch after the other.
 
 use arc_swap::ArcSwap;
-use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -62,14 +61,6 @@ impl GraveFilter {
                 true
             }
             _ => false,
-        }
-    }
-
-    /// Brings what [`GraveFilter::add`] changes of these hashes into the cache.
-    pub(super) fn touch(&self, hashes: impl Iterator<Item = u64>) {
-        let words = self.words.load();
-        for hash in hashes {
-            black_box(word_of(&words, hash).map(|word| word.load(Ordering::Relaxed)));
         }
     }
 

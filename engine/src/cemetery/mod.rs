@@ -21,7 +21,6 @@ pub(crate) use runs::{GraveRuns, RunList, newest_in_runs};
 
 use crate::key::{Seq, hash_in_shard};
 use hashbrown::HashTable;
-use std::hint::black_box;
 use std::sync::Arc;
 
 /// The e of a grave that no put has closed.
@@ -145,14 +144,6 @@ impl Graves {
             self.rebuild_filter();
         }
         (hash >> PLACE_SHIFT).is_multiple_of(PLACE_EVERY)
-    }
-
-    /// Hint: graves with these hashes are opened next. Each misses the cache; here the processor waits for all at once.
-    pub(crate) fn touch(&self, hashes: impl Iterator<Item = u64> + Clone) {
-        self.filter.touch(hashes.clone());
-        for hash in hashes {
-            black_box(self.table.iter_hash(hash).next().is_some());
-        }
     }
 
     /// Puts a grave behind the newest one of its key.

@@ -12,9 +12,6 @@ use crate::store::shard::{ShardState, shard_of};
 use crate::work;
 use std::sync::atomic::Ordering;
 
-/// Operations of a transaction from which on it pays to fetch the places of their graves together.
-const TOUCHED_MIN: usize = 4;
-
 /// What a commit did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Commit {
@@ -84,9 +81,6 @@ impl Tx<'_> {
         self.took_sequences(first, count);
         let operations = std::mem::take(&mut self.buf.operations);
         let mut records = std::mem::take(&mut self.buf.records);
-        if operations.len() >= TOUCHED_MIN {
-            self.touch_graves(&operations);
-        }
         let mut next_seq = first;
         for (i, operation) in operations.iter().enumerate() {
             let seq = next_seq;
@@ -101,15 +95,6 @@ impl Tx<'_> {
             self.publish(operation, &records, seq);
         }
         self.end_staged(operations, records, first);
-    }
-
-    /// Brings the places of the graves that these operations open into the cache.
-    fn touch_graves(&mut self, operations: &[Operation]) {
-        let same = |one: &Operation, other: &Operation| shard_of(one.hash) == shard_of(other.hash);
-        for of_shard in operations.chunk_by(same) {
-            let deletes = of_shard.iter().filter(|op| matches!(op.staged, Staged::Delete { .. }));
-            self.latched(of_shard[0].hash).graves.touch(deletes.map(|op| op.hash));
-        }
     }
 
     /// The operations from `first` on have their sequences.
