@@ -1,11 +1,11 @@
 //! The steps after a call: the reply in its final form, statistics, slow log, latency monitor, MONITOR.
 
 use super::call::Called;
-use super::client::{Client, PackedRequest, ScriptTurn};
+use super::client::{Client, ScriptTurn};
 use super::{Args, Class, CommandError, CommandResult, CommandSpec, Flags, OUT_OF_MEMORY, Traits};
 use crate::client_memory::reply_max_bytes;
 use crate::clock::now_ms;
-use crate::resp::{Reply, pack};
+use crate::resp::{PackedRequest, Reply, pack};
 use crate::server::Server;
 use sexton_engine::Seq;
 use std::sync::atomic::Ordering;

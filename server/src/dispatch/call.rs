@@ -3,9 +3,11 @@
 use super::after::{refuse, write_outcome};
 use super::guard::error_of;
 use super::latch::each_key;
+use super::long_reply::{LongReply, OpenReply};
+use super::snapshot_session::snapshot_error;
 use super::{Class, CommandError, CommandResult, Ctx, Flags};
 use crate::client_memory::load_max_bytes;
-use sexton_engine::{Seq, SyncPolicy};
+use sexton_engine::{EngineError, Seq, SyncPolicy};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// What became of a call.
@@ -76,21 +78,35 @@ pub(crate) fn call_in_script(ctx: &mut Ctx<'_, '_>) -> Result<Called, CommandErr
     run(ctx, 0)
 }
 
-/// Like [`call`], but for a piece of a long reply, whose keys are remembered already.
-///
-/// # Errors
-/// Those of [`call`].
-pub(super) fn call_for_piece(ctx: &mut Ctx<'_, '_>, mark: usize) -> Result<Called, CommandError> {
-    ctx.changes.begin_command(Some(ctx.client.id));
-    run(ctx, mark)
-}
-
 fn run(ctx: &mut Ctx<'_, '_>, mark: usize) -> Result<Called, CommandError> {
     ctx.client.would_wait = None;
     let result = run_guarded(ctx).inspect_err(|_| ctx.changes.forget())?;
     let called = Called { failed: result.is_err() };
     write_outcome(ctx.server, ctx.client, ctx.spec, result, ctx.out, mark);
     Ok(called)
+}
+
+/// Runs the handler for the first piece of a long reply; returns the write that the reply waits for.
+pub(super) fn answer_long(
+    ctx: &mut Ctx<'_, '_>,
+    long: Result<OpenReply, EngineError>,
+    mark: usize,
+) -> (Called, Seq) {
+    let required = long.as_ref().map_or(0, |open| open.required);
+    // The reply as a whole is not bounded.
+    ctx.out.limit(u64::MAX);
+    // The keys were remembered when the reply was found to be long.
+    ctx.changes.begin_command(Some(ctx.client.id));
+    let called = long.map_err(snapshot_error).and_then(|open| {
+        ctx.client.long_reply = LongReply::Open(Box::new(open));
+        run(ctx, mark)
+    });
+    let called =
+        called.unwrap_or_else(|error| refuse(ctx.server, ctx.client, ctx.out, &error, mark));
+    if called.failed {
+        ctx.client.long_reply = LongReply::None;
+    }
+    (called, required)
 }
 
 /// Runs the handler on the connection's open snapshot; returns the sequence that the reply waits for.

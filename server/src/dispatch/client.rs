@@ -6,7 +6,7 @@ use crate::auth::{Denial, Identity};
 use crate::blocking::Waiter;
 use crate::events::pubsub::{Kind, Subscriptions};
 use crate::keyspace::Pins;
-use crate::resp::pack;
+use crate::resp::{PackedRequest, pack};
 use crate::scripting::Running;
 use crate::server::Server;
 use crate::session::{ReplyMode, Session, TrackingMode};
@@ -86,9 +86,6 @@ pub struct CopyWishes {
     /// It wants neither.
     pub nothing: bool,
 }
-
-/// A request in one buffer, with the places of its arguments.
-pub type PackedRequest = (Vec<u8>, Vec<(u32, u32)>);
 
 /// One run of a script: its inputs, and its outputs to be processed once its writes are sequenced.
 #[derive(Debug, Default)]

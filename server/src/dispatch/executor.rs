@@ -1,7 +1,7 @@
 //! The executor: a thread's state for running requests, and the steps of a single request.
 
 use super::after::{account, drop_if_muted, refuse, refuse_cut, show_monitors, write_error};
-use super::call::{Called, call, call_missing, read_snapshot};
+use super::call::{Called, answer_long, call, call_missing, read_snapshot};
 use super::client::{Client, Queued};
 use super::commit::{commit, publish, take_back};
 use super::exec::abort;
@@ -9,7 +9,7 @@ use super::fast_counts::{FastCounts, PlainSpecs};
 use super::gate::{Refusal, Verdict, wait_or_refuse};
 use super::latch::{Scope, latch};
 use super::load::{cold_keys_before, wants};
-use super::long_reply::{LongReply, OpenReply, answer_long};
+use super::long_reply::{LongReply, OpenReply};
 use super::replay_buf::ReplayBuf;
 use super::{
     Args, Class, CommandError, CommandSpec, Ctx, Flags, LogWait, OUT_OF_MEMORY, Table, Traits,
@@ -18,7 +18,7 @@ use crate::blocking::{State, Waiter};
 use crate::client_memory::written_max_bytes;
 use crate::events::Changes;
 use crate::jobs::eviction;
-use crate::resp::Reply;
+use crate::resp::{Reply, pack};
 use crate::server::Server;
 use crate::session::TrackingMode;
 use sexton_engine::{Seq, SyncPolicy, TxBuf, Want};
@@ -272,7 +272,8 @@ impl Executor {
         let scope = Scope::of(spec, client);
         let long = match std::mem::take(&mut client.long_reply) {
             LongReply::Wanted if self.may_block => {
-                OpenReply::open(server, client, spec, args, now_ms).transpose()
+                let request = (args.get(spec.keys.first), pack(args.from(0)));
+                OpenReply::open(server, (client.id, client.db), request, now_ms).transpose()
             }
             _ => None,
         };

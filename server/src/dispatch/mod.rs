@@ -47,6 +47,7 @@ mod paged;
 mod paged_stream_tests;
 #[cfg(test)]
 mod paged_tests;
+mod pieces;
 #[cfg(test)]
 mod refusal_tests;
 mod replay;

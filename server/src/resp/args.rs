@@ -86,9 +86,12 @@ impl<'a> Args<'a> {
     }
 }
 
+/// A request in one buffer, with the places of its arguments.
+pub type PackedRequest = (Vec<u8>, Vec<(u32, u32)>);
+
 /// Copies arguments into one buffer; answers it with their (start, end) positions in it.
 #[must_use]
-pub fn pack<'a>(args: impl Iterator<Item = &'a [u8]> + Clone) -> (Vec<u8>, Vec<(u32, u32)>) {
+pub fn pack<'a>(args: impl Iterator<Item = &'a [u8]> + Clone) -> PackedRequest {
     let mut bytes = Vec::with_capacity(args.clone().map(<[u8]>::len).sum());
     let mut ranges = Vec::with_capacity(args.size_hint().0);
     for arg in args {

@@ -6,7 +6,7 @@ mod reply;
 mod request;
 mod scanner;
 
-pub use args::{Args, pack};
+pub use args::{Args, PackedRequest, pack};
 pub use reply::Reply;
 pub use request::{Batch, Limits, ProtocolError, Request};
 pub use scanner::Scanner;
