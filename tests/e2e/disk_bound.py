@@ -132,6 +132,8 @@ def by_log(steps, name, options, deletes_share):
             steps.equal(f"{name}: the log says so once", (before, told(server)), ((1, 0), (1, 1)))
             taken = sorted(set(taken) - set(dead))
             more, refusal = fill(client, 10**6)
+            # The line follows the first refusal.
+            wait_for(lambda: told(server) == (2, 1))
             steps.equal(f"{name}: and then it is reached again", (refusal, told(server)), (DISK_FULL, (2, 1)))
             taken += more
         values = client.pipeline([[b"GET", b"key:%d" % n] for n in taken])
