@@ -120,7 +120,6 @@ impl OpenReply {
                 answer.write(&structure, pages, part, out)?;
                 Ok(left)
             })?;
-            self.collection.forget_pages();
             let is_last = left.is_empty();
             self.left = Some(left);
             if is_last || out.len() - begun >= PIECE_BYTES {

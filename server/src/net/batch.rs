@@ -110,12 +110,14 @@ impl BatchRun<'_> {
         let mut together = self.times_together();
         // When the plain requests that are not in the statistics yet have begun.
         let mut begun = Instant::now();
-        let mut is_over = self.worker.slice.passes(begun);
+        self.worker.slice.passes(begun);
         // These requests.
         let mut plain = 0..0;
         let mut stop = None;
         for index in 0..self.worker.batch.requests.len() {
-            if self.worker.reply.len() > TURN_REPLY_BYTES || (is_over && index > 0) {
+            if self.worker.reply.len() > TURN_REPLY_BYTES
+                || (self.worker.slice.is_over && index > 0)
+            {
                 stop = Some((index, None));
                 break;
             }
@@ -139,7 +141,6 @@ impl BatchRun<'_> {
                 if plain.len() >= together || !kind.is_timed_together() {
                     begun = self.record_stats(plain, begun);
                     plain = 0..0;
-                    is_over = self.worker.slice.is_over;
                 }
                 if self.client.closing {
                     break;
@@ -177,7 +178,7 @@ impl BatchRun<'_> {
             self.worker.granted = 0;
             together = self.times_together();
             begun = Instant::now();
-            is_over = self.worker.slice.passes(begun);
+            self.worker.slice.passes(begun);
         }
         self.record_stats(plain, begun);
         stop

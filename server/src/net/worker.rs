@@ -93,12 +93,11 @@ impl Slice {
         (self.begun, self.is_over) = (None, false);
     }
 
-    /// Requests of the connection have run until `now`, or are about to; returns whether the time is over.
+    /// Requests of the connection have run until `now`, or are about to.
     #[inline]
-    pub(super) fn passes(&mut self, now: Instant) -> bool {
+    pub(super) fn passes(&mut self, now: Instant) {
         let begun = *self.begun.get_or_insert(now);
         self.is_over = now.saturating_duration_since(begun) >= self.length;
-        self.is_over
     }
 }
 

@@ -4,7 +4,7 @@ use super::index_within;
 use crate::commands::positions::range_of;
 use crate::dispatch::{CommandResult, Ctx, Purpose};
 use crate::keyspace::collection::Lists;
-use crate::keyspace::paged::{InPieces, Stop, needs};
+use crate::keyspace::paged::{InPieces, Stop, each_of_list, needs};
 use crate::resp::Reply;
 use sexton_engine::page::{List, Pages};
 use std::ops::Range;
@@ -73,11 +73,7 @@ impl InPieces<List> for Slice {
         part: Range<u64>,
         out: &mut Reply,
     ) -> Result<(), Stop> {
-        needs(list, pages, part.clone())?;
-        for element in list.iter(pages, part.start)?.take((part.end - part.start) as usize) {
-            out.bulk(element?);
-        }
-        Ok(())
+        each_of_list(list, pages, part, |element| out.bulk(element))
     }
 }
 

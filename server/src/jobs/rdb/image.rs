@@ -164,7 +164,7 @@ impl<'a> Image<'a> {
         path: &Path,
         note: &impl Fn(u64) -> Result<(), SaveError>,
     ) -> Result<(), SaveError> {
-        let failed = |error: io::Error| failed("write", path)(error);
+        let failed = failed("write", path);
         let delay_us = self.server.config.options().rdb_key_save_delay_us;
         let delay = Duration::from_micros(u64::try_from(delay_us).unwrap_or(0));
         let from = |lower: Vec<u8>| -> Result<_, EngineError> {
@@ -185,7 +185,7 @@ impl<'a> Image<'a> {
         }
         let mut in_iter: u64 = 0;
         while iter.valid() {
-            self.write_key(db, (iter.key(), iter.meta(), iter.value()), writer, &failed)?;
+            self.write_key(db, (iter.key(), iter.meta(), iter.value()), writer, failed)?;
             *done += 1;
             in_iter += 1;
             if in_iter == KEYS_AN_ITERATOR {
@@ -213,7 +213,7 @@ impl<'a> Image<'a> {
         db: usize,
         (key, meta, value): (&[u8], Meta, &[u8]),
         writer: &mut Writer<W>,
-        failed: &impl Fn(io::Error) -> SaveError,
+        failed: impl Fn(io::Error) -> SaveError + Copy,
     ) -> Result<(), SaveError> {
         if meta.has_due_elements() {
             self.has_field_times.set(true);
@@ -240,7 +240,7 @@ impl<'a> Image<'a> {
 fn write_whole<W: Write>(
     (key, meta, value): (&[u8], Meta, &[u8]),
     writer: &mut Writer<W>,
-    failed: &impl Fn(io::Error) -> SaveError,
+    failed: impl Fn(io::Error) -> SaveError + Copy,
 ) -> Result<(), SaveError> {
     match AnyView::of(meta, value) {
         Some(AnyView::String(string)) => {

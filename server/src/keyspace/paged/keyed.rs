@@ -139,28 +139,6 @@ impl Keyed {
         })
     }
 
-    /// All pages are in memory, and those of long values.
-    ///
-    /// # Errors
-    /// Those that are not.
-    pub fn needs_all<P: Pages>(&self, pages: &P) -> Result<(), Stop> {
-        self.needs_pages(pages, 0..self.hash.pages)
-    }
-
-    /// The same of the pages with these numbers.
-    ///
-    /// # Errors
-    /// Those that are not.
-    pub fn needs_pages<P: Pages>(&self, pages: &P, numbers: Range<u32>) -> Result<(), Stop> {
-        let ids = Hash::ids(numbers.clone());
-        let missing: Vec<PageId> = ids.filter(|page| !pages.is_in_memory(*page)).collect();
-        if !missing.is_empty() {
-            return Err(Stop::Missing(missing));
-        }
-        let missing = self.hash.missing_values(pages, numbers)?;
-        if missing.is_empty() { Ok(()) } else { Err(Stop::Missing(missing)) }
-    }
-
     /// The value of a key; empty in a set.
     ///
     /// # Errors
@@ -282,40 +260,18 @@ impl Keyed {
         })
     }
 
-    /// Shows all keys and values, in an order that means nothing.
+    /// Shows what is in the pages with these numbers, in an order that means nothing.
     ///
     /// # Errors
-    /// [`PageError`].
-    pub fn each<P: Pages>(
-        &self,
-        pages: &P,
-        mut show: impl FnMut(&[u8], &[u8]),
-    ) -> Result<(), PageError> {
-        self.each_field(pages, |field| show(field.name, field.value))
-    }
-
-    /// The same with due times.
-    ///
-    /// # Errors
-    /// [`PageError`].
+    /// The pages that are not in memory, those of long values included, before the first is shown.
     pub fn each_field<P: Pages>(
-        &self,
-        pages: &P,
-        show: impl FnMut(Field<'_>),
-    ) -> Result<(), PageError> {
-        self.each_field_of(pages, 0..self.hash.pages, show)
-    }
-
-    /// The same of the pages with these numbers.
-    ///
-    /// # Errors
-    /// [`PageError`].
-    pub fn each_field_of<P: Pages>(
         &self,
         pages: &P,
         numbers: Range<u32>,
         mut show: impl FnMut(Field<'_>),
-    ) -> Result<(), PageError> {
+    ) -> Result<(), Stop> {
+        missing_of(pages, Hash::ids(numbers.clone()))?;
+        missing_of(pages, self.hash.missing_values(pages, numbers.clone())?.into_iter())?;
         let mut text = sexton_engine::page::IntegerText::default();
         for id in Hash::ids(numbers) {
             for entry in self.hash.page(pages, id)?.entries() {

@@ -33,6 +33,24 @@ pub fn needs<P: Pages>(list: &List, pages: &P, range: Range<u64>) -> Result<(), 
     if missing.is_empty() { Ok(()) } else { Err(Stop::Missing(missing)) }
 }
 
+/// Shows the elements of a list with these indexes.
+///
+/// # Errors
+/// The pages of theirs that are not in memory, before the first is shown.
+pub fn each_of_list<P: Pages>(
+    list: &List,
+    pages: &P,
+    range: Range<u64>,
+    mut show: impl FnMut(&[u8]),
+) -> Result<(), Stop> {
+    needs(list, pages, range.clone())?;
+    let count = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
+    for element in list.iter(pages, range.start)?.take(count) {
+        show(element?);
+    }
+    Ok(())
+}
+
 /// What a change of these elements of a list needs is in memory.
 ///
 /// # Errors
@@ -57,11 +75,8 @@ pub(super) fn take(
     let count = pop.count.map_or(1, |count| count.min(len));
     let range = if pop.side == Side::First { 0..count } else { len - count..len };
     let read = |pages: &TxPages<'_, '_, '_>, list: &List| {
-        needs(list, pages, range.clone())?;
         let mut elements = Vec::new();
-        for element in list.iter(pages, range.start)?.take(count as usize) {
-            elements.push((element?.to_vec(), None));
-        }
+        each_of_list(list, pages, range.clone(), |item| elements.push((item.to_vec(), None)))?;
         if pop.side == Side::Last {
             elements.reverse();
         }

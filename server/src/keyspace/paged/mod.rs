@@ -17,7 +17,7 @@ mod stream;
 pub use draws::Draws;
 pub use fields::{FieldSet, PagedFields};
 pub use keyed::{Drawn, DuePages, Keyed};
-pub use list::{needs, needs_to_change};
+pub use list::{each_of_list, needs, needs_to_change};
 pub use pieces::{AllFields, Extent, InPieces};
 pub use ranked::Ranked;
 pub use search::{ListSearch, Sought, Step, Window};
@@ -343,16 +343,14 @@ pub fn whole<P: Pages>(paged: &Paged, pages: &P) -> Result<Vec<u8>, Stop> {
     match paged.value_type() {
         Some(ValueType::Hash) => {
             let keyed = Keyed::open(paged)?;
-            keyed.needs_all(pages)?;
             let mut edit = HashEdit::expiring(keyed.hash.earliest_ms());
-            keyed.each_field(pages, |field| edit.push_field(field))?;
+            keyed.each_field(pages, 0..keyed.hash.pages, |field| edit.push_field(field))?;
             Ok(edit.into_bytes())
         }
         Some(ValueType::Set) => {
             let keyed = Keyed::open(paged)?;
-            keyed.needs_all(pages)?;
             let mut edit = SetEdit::of_any_size();
-            keyed.each(pages, |member, _| edit.push(member))?;
+            keyed.each_field(pages, 0..keyed.hash.pages, |field| edit.push(field.name))?;
             Ok(edit.bytes().to_vec())
         }
         Some(ValueType::SortedSet) => {
@@ -367,11 +365,8 @@ pub fn whole<P: Pages>(paged: &Paged, pages: &P) -> Result<Vec<u8>, Stop> {
         Some(ValueType::Stream) => Ok(Streamed::open(paged)?.whole(pages)?.bytes().to_vec()),
         _ => {
             let list = <List as Structure>::open(paged)?;
-            needs(&list, pages, 0..u64::MAX)?;
             let mut edit = ListEdit::default();
-            for element in list.iter(pages, 0)? {
-                edit.push_right(element?);
-            }
+            each_of_list(&list, pages, 0..list.len(), |element| edit.push_right(element))?;
             Ok(edit.bytes().to_vec())
         }
     }

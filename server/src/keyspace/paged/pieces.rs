@@ -114,9 +114,7 @@ where
     ) -> Result<(), Stop> {
         // Both are at most the number of pages.
         let numbers = part.start as u32..part.end as u32;
-        all.needs_pages(pages, numbers.clone())?;
-        all.each_field_of(pages, numbers, |field| (self.each)(field.name, field.value, out))?;
-        Ok(())
+        all.each_field(pages, numbers, |field| (self.each)(field.name, field.value, out))
     }
 
     fn positions(&self, all: &Keyed) -> u64 {

@@ -1,6 +1,8 @@
 //! Collections in pages as others than their writers see them: those of a snapshot, and whole ones.
 
-use super::{Extent, Failed, Keyed, Paged, Ranked, Stop, Structure, damaged, needs, over, whole};
+use super::{
+    Extent, Failed, Keyed, Paged, Ranked, Stop, Structure, damaged, each_of_list, over, whole,
+};
 use crate::keyspace::collection::Field;
 use crate::value::ValueType;
 use sexton_engine::page::{List, PageError, PageId, Pages, PartKind};
@@ -41,7 +43,7 @@ impl Pages for PastPages {
     }
 }
 
-/// A collection in pages as a snapshot saw it; its pages are read when they are needed, and kept until they are forgotten. May
+/// A collection in pages as a snapshot saw it; its pages are read when they are needed. May
 /// block: not for a worker thread.
 pub struct PastCollection {
     snapshot: Snapshot,
@@ -67,7 +69,8 @@ impl PastCollection {
         Ok(paged.map(|paged| Self { snapshot, db, paged, pages: PastPages::default() }))
     }
 
-    /// Runs an operation on its pages until none is missing.
+    /// Runs an operation on its pages until none is missing, and forgets them; but for those that say where the elements of a list
+    /// are: they are small, and every range needs all of them.
     ///
     /// # Errors
     /// Pages that cannot be read.
@@ -78,7 +81,12 @@ impl PastCollection {
         let cid = self.paged.descriptor.collection;
         loop {
             let missing = match operation(&self.paged, &self.pages) {
-                Ok(done) => return Ok(done),
+                Ok(done) => {
+                    let is_list = self.paged.value_type() == Some(ValueType::List);
+                    let stays = |page: &PageId| is_list && page.part == PartKind::Counts;
+                    self.pages.read.retain(|page, _| stays(page));
+                    return Ok(done);
+                }
                 Err(Stop::Missing(missing)) => missing,
                 Err(Stop::Failed(error)) => return Err(damaged(error)),
             };
@@ -134,14 +142,9 @@ impl PastCollection {
         };
         let walked = match kind {
             CollectionKind::List => self.walk(List::len, |list: &List, pages, part| {
-                needs(list, pages, part.clone())?;
-                for element in list.iter(pages, part.start)?.take((part.end - part.start) as usize)
-                {
-                    if !show(Element::Item(element?)) {
-                        return Ok(false);
-                    }
-                }
-                Ok(true)
+                let mut goes_on = true;
+                each_of_list(list, pages, part, |item| goes_on = show(Element::Item(item)))?;
+                Ok(goes_on)
             }),
             CollectionKind::SortedSet => self.walk(Ranked::len, |set: &Ranked, pages, part| {
                 for scored in set.range(pages, part)? {
@@ -156,9 +159,8 @@ impl PastCollection {
                 let pages = |keyed: &Keyed| u64::from(keyed.hash.pages);
                 self.walk(pages, |keyed: &Keyed, pages, part| {
                     let numbers = part.start as u32..part.end as u32;
-                    keyed.needs_pages(pages, numbers.clone())?;
                     let mut goes_on = true;
-                    keyed.each_field_of(pages, numbers, |Field { name, value, due_ms }| {
+                    keyed.each_field(pages, numbers, |Field { name, value, due_ms }| {
                         goes_on = show(match kind {
                             CollectionKind::Set => Element::Item(name),
                             CollectionKind::Hash => Element::Field(name, value),
@@ -192,20 +194,11 @@ impl PastCollection {
         let step = Extent::of(&self.paged, positions).step();
         for from in (0..positions).step_by(usize::try_from(step).unwrap_or(usize::MAX)) {
             let part = from..positions.min(from.saturating_add(step));
-            let goes_on = self.over(|_, pages| visit(&structure, pages, part.clone()))?;
-            self.forget_pages();
-            if !goes_on {
+            if !self.over(|_, pages| visit(&structure, pages, part.clone()))? {
                 break;
             }
         }
         Ok(())
-    }
-
-    /// Forgets the pages that were read, but for those that say where the elements of a list are: they are small, and every range
-    /// needs all of them.
-    pub fn forget_pages(&mut self) {
-        let is_list = self.paged.value_type() == Some(ValueType::List);
-        self.pages.read.retain(|page, _| is_list && page.part == PartKind::Counts);
     }
 }
 
