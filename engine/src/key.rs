@@ -268,7 +268,7 @@ pub struct Meta {
 impl Meta {
     /// The flags of the layer above.
     pub(crate) const FLAGS_MASK: u8 = 0x1f;
-    /// Set beside the type of a collection, 1 to 5 or [`Meta::DUE_ELEMENTS`], whose value is the descriptor of its pages.
+    /// Set beside the type of a collection, 1 to 6 or [`Meta::DUE_ELEMENTS`], whose value is the descriptor of its pages.
     pub const PAGED: u8 = 0x10;
     /// The type whose values say when the first of their elements is due, in eight bytes, little endian.
     pub const DUE_ELEMENTS: u8 = 7;
@@ -296,7 +296,7 @@ impl Meta {
     #[must_use]
     #[inline]
     pub fn is_paged(&self) -> bool {
-        self.flags & Self::PAGED != 0 && matches!(self.flags & 0xf, 1..=5 | Self::DUE_ELEMENTS)
+        self.flags & Self::PAGED != 0 && matches!(self.flags & 0xf, 1..=6 | Self::DUE_ELEMENTS)
     }
 
     /// True when elements of the value may have due times of their own, the earliest of which is in it

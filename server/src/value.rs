@@ -1,7 +1,7 @@
 //! The type of a value as the engine stores it: the five bits of `Meta::flags`.
 //!
-//! Bits 0 to 3 hold the type (strings and hashes have two numbers each). Bit 4 says that a string was edited in place. Only
-//! this file knows these bits.
+//! Bits 0 to 3 hold the type (strings have three numbers, hashes two). Bit 4 says that a string was edited in place, and of
+//! everything else that it lies in pages. Only this file and the engine know these bits.
 
 pub mod thresholds;
 
@@ -21,6 +21,9 @@ pub const PLAIN_STRING: u8 = ValueType::String as u8;
 /// an integer, until the next write.
 pub const FLOAT_STRING: u8 = 0b0_1111;
 
+/// Type of a string that lies in pages, where bit 4 says so.
+pub const PAGED_STRING: u8 = 6;
+
 /// Flags of a hash with fields that expire: the engine knows them, too.
 pub const EXPIRING_HASH: u8 = sexton_engine::Meta::DUE_ELEMENTS;
 
@@ -28,7 +31,7 @@ pub const EXPIRING_HASH: u8 = sexton_engine::Meta::DUE_ELEMENTS;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ValueType {
-    /// A byte string, stored in the root record.
+    /// A byte string.
     String = 0,
     /// A list.
     List = 1,
@@ -51,7 +54,7 @@ impl ValueType {
     #[must_use]
     pub fn of(flags: u8) -> Option<Self> {
         Some(match flags & TYPE_MASK {
-            0 | FLOAT_STRING => Self::String,
+            0 | PAGED_STRING | FLOAT_STRING => Self::String,
             1 => Self::List,
             2 => Self::Set,
             3 => Self::SortedSet,
@@ -110,6 +113,7 @@ mod tests {
             assert_eq!(value_type as u8, flags);
         }
         assert_eq!(ValueType::of(EXPIRING_HASH), Some(ValueType::Hash));
-        assert_eq!(ValueType::of(6), None);
+        assert_eq!(ValueType::of(PAGED_STRING), Some(ValueType::String));
+        assert_eq!(ValueType::of(8), None);
     }
 }

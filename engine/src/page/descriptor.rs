@@ -31,7 +31,7 @@ pub struct Part {
     pub flags: u8,
     /// How many.
     pub pages: u32,
-    /// Bytes of content, of long values or of groups, the first label, the node at the top, or the last page of a stream; 0 of due times.
+    /// Bytes of content, of long values or of groups, the first label, the node at the top, or the last page of a stream; 0 of due times and of strings.
     pub a: u64,
     /// 0, the number of the next page or long value, the last label, or the levels of nodes.
     pub b: u64,
@@ -193,7 +193,7 @@ fn part_at(value: &[u8], at: usize) -> Result<Part, Damage> {
         }
         // They are counted with their groups.
         PartKind::Pending | PartKind::PendingOf => false,
-        PartKind::Times => part.a == 0 && part.b == 0,
+        PartKind::Times | PartKind::Bytes => part.a == 0 && part.b == 0,
         PartKind::List if part.pages == 1 => part.a == part.b,
         PartKind::List => {
             part.b.checked_sub(part.a).is_some_and(|span| span >= u64::from(part.pages) - 1)

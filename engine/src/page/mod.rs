@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | [`struct@Hash`]: hashes and sets | `h` | linear hashing of the key; pages with due keys by their earliest times, `t` |
 //! | [`List`] | `l` | label; position by counts, `c` |
+//! | [`LongString`]: strings | `b` | position |
 //! | [`Stream`]: streams | `x` in order | a tree of nodes, `n` with `c`: ID |
 //! | consumer groups of a stream | `g` each, `p` pending by ID, `q` by consumer | name; trees of nodes, `n` with `c` |
 //! | [`Sorted`]: sorted sets | `s` in order, `i` by member | a tree of nodes, `n` with `c`: score and member, rank; linear hashing |
@@ -35,6 +36,7 @@ mod ints;
 pub mod linear;
 pub mod list;
 pub mod list_page;
+pub mod long_string;
 mod parts;
 pub mod pending_rows;
 mod pieces;
@@ -54,6 +56,7 @@ pub use external::{Externals, Stored};
 pub use hash::{Hash, HashSizes};
 pub use ints::IntegerText;
 pub use list::{End, List, ListSizes, Search};
+pub use long_string::LongString;
 pub use parts::Parts;
 pub use score::Score;
 pub use scores_page::{Cut, Scored};

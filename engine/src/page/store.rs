@@ -40,6 +40,8 @@ pub enum PartKind {
     External = b'v',
     /// When the first key of each page of a hash is due.
     Times = b't',
+    /// Bytes of a string.
+    Bytes = b'b',
 }
 
 impl PartKind {
@@ -59,6 +61,7 @@ impl PartKind {
             b'q' => Some(Self::PendingOf),
             b'v' => Some(Self::External),
             b't' => Some(Self::Times),
+            b'b' => Some(Self::Bytes),
             _ => None,
         }
     }
@@ -75,7 +78,7 @@ impl PartKind {
 pub struct PageId {
     /// The part it belongs to.
     pub part: PartKind,
-    /// Number below 2^32 of a hashed part's page; label of a list's page; number of a page of an order, of a node or of a consumer group, whose names are on page 0; id of a long value; level, in the upper
+    /// Number below 2^32 of a hashed part's page or of a string's; label of a list's page; number of a page of an order, of a node or of a consumer group, whose names are on page 0; id of a long value; level, in the upper
     /// half, and number of a block of due times.
     pub number: u64,
 }
@@ -263,6 +266,7 @@ mod tests {
             PartKind::PendingOf,
             PartKind::External,
             PartKind::Times,
+            PartKind::Bytes,
         ] {
             assert_eq!(PartKind::of(part.letter()), Some(part));
         }

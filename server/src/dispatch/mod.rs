@@ -46,6 +46,8 @@ mod paged;
 #[cfg(test)]
 mod paged_stream_tests;
 #[cfg(test)]
+mod paged_string_tests;
+#[cfg(test)]
 mod paged_tests;
 mod pieces;
 #[cfg(test)]
@@ -65,6 +67,7 @@ mod short;
 mod snapshot_session;
 #[cfg(test)]
 mod snapshot_tests;
+mod strings;
 pub mod table;
 #[cfg(test)]
 mod tests;
@@ -92,6 +95,7 @@ pub use log_wait::LogWait;
 pub(crate) use long_reply::{LongReply, PIECE_BYTES};
 pub use snapshot_session::SnapshotSession;
 pub(crate) use snapshot_session::snapshot_error;
+pub use strings::EditedAs;
 pub use table::{
     Binding, CommandSpec, Flags, Handler, OnChannels, OnDatabases, Table, Tally, Traits,
 };

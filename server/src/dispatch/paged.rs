@@ -131,8 +131,16 @@ impl Ctx<'_, '_> {
         let Some(tx) = self.tx.as_deref_mut() else {
             return self.inspect(purpose, db, key, look);
         };
-        if matches!(tx.find(key_of), Found::Cold) {
-            bring_in(tx, key_of);
+        let is_paged = match tx.find(key_of) {
+            Found::Live(entry) => entry.meta().is_paged(),
+            Found::Absent => false,
+            Found::Cold => {
+                bring_in(tx, key_of);
+                true
+            }
+        };
+        if !is_paged {
+            return self.inspect(purpose, db, key, look);
         }
         if matches!(self.tx().find(key_of), Found::Live(entry) if entry.meta().is_paged()) {
             self.delete_due(db, key_of);
@@ -203,6 +211,23 @@ impl Ctx<'_, '_> {
             &mut Reply,
         ) -> Result<Option<T>, Stop>,
     ) -> Option<(T, u64)> {
+        self.change_told(key, paged, |pages, structure, out| {
+            let done = operation(pages, structure, out)?;
+            Ok(done.map(|done| (done, events)))
+        })
+    }
+
+    /// The same where the operation answers of which events it is told, too.
+    pub(super) fn change_told<S: Structure, T, E: AsRef<[Event]>>(
+        &mut self,
+        key: &[u8],
+        paged: &Paged,
+        mut operation: impl FnMut(
+            &mut TxPages<'_, '_, '_>,
+            &mut S,
+            &mut Reply,
+        ) -> Result<Option<(T, E)>, Stop>,
+    ) -> Option<(T, u64)> {
         let (reads_here, mark) = (!self.client.may_miss, self.out.len());
         let access = self.access_kept(key);
         let key_of = self.key_in(self.client.db, key);
@@ -212,8 +237,8 @@ impl Ctx<'_, '_> {
             out.truncate(mark);
             operation(pages, structure, out)
         });
-        let (done, left) = changed.unwrap_or_else(|failed| self.stop(failed))?;
-        self.end_change(key, left == 0, events, access);
+        let ((done, events), left) = changed.unwrap_or_else(|failed| self.stop(failed))?;
+        self.end_change(key, left == 0, events.as_ref(), access);
         Some((done, left))
     }
 

@@ -22,11 +22,13 @@ impl Kind for Strings {
 pub struct StringView<'v>(Entry<'v>);
 
 impl<'v> StringView<'v> {
-    /// `None` for a value of another type.
+    /// `None` for a value of another type, and for a string in pages.
     #[inline]
     #[must_use]
     pub fn of(entry: Entry<'v>) -> Option<Self> {
-        (ValueType::of(entry.meta().flags) == Some(ValueType::String)).then_some(Self(entry))
+        let meta = entry.meta();
+        let is_string = ValueType::of(meta.flags) == Some(ValueType::String);
+        (is_string && !meta.is_paged()).then_some(Self(entry))
     }
 
     /// Its bytes.

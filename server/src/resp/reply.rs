@@ -128,6 +128,23 @@ impl Reply {
         }
     }
 
+    /// Header of a bulk string of `len` bytes, whose [pieces](Self::bulk_piece) and [end](Self::bulk_end) follow.
+    pub fn bulk_head(&mut self, len: u64) {
+        self.header(b'$', len as i64);
+    }
+
+    /// A piece of a bulk string.
+    pub fn bulk_piece(&mut self, bytes: &[u8]) {
+        if self.has_room(bytes.len()) {
+            self.buf.extend_from_slice(bytes);
+        }
+    }
+
+    /// The end of a bulk string in pieces.
+    pub fn bulk_end(&mut self) {
+        self.buf.extend_from_slice(b"\r\n");
+    }
+
     /// A missing value: `$-1` or `_`.
     pub fn null(&mut self) {
         self.buf.extend_from_slice(if self.resp3 { b"_\r\n" } else { b"$-1\r\n" });

@@ -3,6 +3,7 @@
 mod groups;
 mod hash;
 mod list;
+mod long_string;
 mod sorted;
 mod stream;
 

@@ -360,7 +360,7 @@ impl<'e> Tx<'e> {
         (at, len, HEAD_BYTES + key.len())
     }
 
-    /// Changes flags or expiry and keeps the value, and whether it is in pages: one operation. The key must be `Live`.
+    /// Changes flags or expiry and keeps the value: one operation. The key must be `Live`. What is in pages keeps its flags, too.
     pub fn set_meta(&mut self, key: Key<'_>, meta: Meta) {
         let (engine, generation) = (self.engine, self.generation);
         let namespace = engine.inner().namespaces.id_of(key.slot);
@@ -368,8 +368,8 @@ impl<'e> Tx<'e> {
         let (shard, journal) = (self.guards.shard(key.hash), &mut self.buf.journal);
         let count = *shard.count_mut(key.slot);
         let Some(entry) = shard.table.find(key) else { return };
-        let paged = if entry.meta().is_paged() { Meta::PAGED } else { 0 };
-        let meta = Meta { flags: meta.flags & Meta::FLAGS_MASK | paged, ..meta };
+        let flags = if entry.meta().is_paged() { entry.meta().flags } else { meta.flags };
+        let meta = Meta { flags: flags & Meta::FLAGS_MASK, ..meta };
         journal.note_meta(key.slot, count, entry.meta(), entry.generation());
         let expires = i64::from(meta.expire_at_ms != 0) - i64::from(entry.meta().expire_at_ms != 0);
         let shared = entry.shared();

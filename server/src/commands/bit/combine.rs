@@ -1,8 +1,7 @@
 //! BITOP: strings combined bit by bit.
 
 use super::bytes_of;
-use crate::commands::string::check_bytes;
-use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
+use crate::dispatch::{CommandError, CommandResult, Ctx, OUT_OF_MEMORY, Purpose};
 use crate::events::Event;
 use crate::keyspace::{Strings, Written};
 
@@ -68,7 +67,9 @@ pub(super) fn bitop(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     if operation == Operation::Not {
         made.iter_mut().for_each(|byte| *byte = !*byte);
     }
-    check_bytes(made.len() as u64, u64::MAX, ctx.memory_max_bytes())?;
+    if made.len() as u64 > ctx.memory_max_bytes() {
+        return Err(CommandError::text(OUT_OF_MEMORY));
+    }
     let was = ctx.peek(db, destination).is_some();
     if !made.is_empty() {
         ctx.put(db, destination, Written::Edited.expiring_at(0), &made, Event::string("set"));

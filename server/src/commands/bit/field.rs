@@ -1,12 +1,14 @@
 //! BITFIELD and BITFIELD_RO: integers of any width at any bit offset of a string.
 
-use super::{bytes_of, note_edited, position};
-use crate::commands::string::check_bytes;
-use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
+use super::position;
+use crate::commands::string::Bounds;
+use crate::dispatch::{CommandError, CommandResult, Ctx, EditedAs};
 use crate::events::Event;
-use crate::keyspace::{Strings, Written};
+use crate::keyspace::Written;
+use crate::keyspace::paged::{Stop, StringBytes, StringEdit, window};
 use crate::number::parse_i64;
 use crate::resp::Reply;
+use std::ops::Range;
 
 /// Bytes that a field of 64 bits may touch.
 const WINDOW_BYTES: usize = 9;
@@ -54,12 +56,17 @@ impl Field {
         (1 << self.bits) - 1
     }
 
-    /// The bytes that it touches as one number, padded with zeros past the end; and the field's distance from the lower end.
-    fn window(self, value: &[u8]) -> (u128, u32) {
-        let first = (self.at / 8) as usize;
-        let bytes = (first..first + WINDOW_BYTES).map(|at| value.get(at).copied().unwrap_or(0));
-        let window = bytes.fold(0, |window, byte| window << 8 | u128::from(byte));
-        (window, WINDOW_BITS - (self.at % 8) as u32 - self.bits)
+    /// The bytes that it touches.
+    fn place(self) -> Range<u64> {
+        self.at / 8..(self.at + u64::from(self.bits)).div_ceil(8)
+    }
+
+    /// The bytes from its first one on as one number, padded with zeros past the end; and the field's distance from the
+    /// lower end.
+    fn window(self, string: &dyn StringBytes) -> Result<(u128, u32), Stop> {
+        let bytes: [u8; WINDOW_BYTES] = window(string, self.at / 8)?;
+        let window = bytes.iter().fold(0, |window, &byte| window << 8 | u128::from(byte));
+        Ok((window, WINDOW_BITS - (self.at % 8) as u32 - self.bits))
     }
 
     /// The number that these bits are.
@@ -69,21 +76,18 @@ impl Field {
         if negative { bits as i128 - (1 << self.bits) } else { bits as i128 }
     }
 
-    fn get(self, value: &[u8]) -> i128 {
-        let (window, shift) = self.window(value);
-        self.number(window >> shift)
+    fn get(self, string: &dyn StringBytes) -> Result<i128, Stop> {
+        let (window, shift) = self.window(string)?;
+        Ok(self.number(window >> shift))
     }
 
-    /// Writes the lower bits of `number`. The string is long enough.
-    fn set(self, value: &mut [u8], number: i128) {
-        let (window, shift) = self.window(value);
+    /// Writes the lower bits of `number`.
+    fn set(self, string: &mut dyn StringEdit, number: i128) -> Result<(), Stop> {
+        let (window, shift) = self.window(string)?;
         let window = window & !(self.mask() << shift) | (number as u128 & self.mask()) << shift;
-        let bytes = window.to_be_bytes();
-        let first = (self.at / 8) as usize;
-        let touched = &mut value[first..];
-        for (byte, new) in touched.iter_mut().zip(&bytes[bytes.len() - WINDOW_BYTES..]) {
-            *byte = *new;
-        }
+        let (bytes, place) = (window.to_be_bytes(), self.place());
+        let touched = &bytes[bytes.len() - WINDOW_BYTES..][..(place.end - place.start) as usize];
+        string.write(place.start, touched)
     }
 
     /// The highest number that it can hold.
@@ -141,12 +145,16 @@ fn parse(ctx: &Ctx<'_, '_>) -> Result<Vec<(Field, Action)>, CommandError> {
 
 /// Runs one operation on a string that is long enough, and answers it. Returns whether the string has changed; `None` if
 /// nothing was written.
-fn run(value: &mut [u8], (field, action): (Field, Action), out: &mut Reply) -> Option<bool> {
-    let old = field.get(value);
+fn run(
+    string: &mut dyn StringEdit,
+    (field, action): (Field, Action),
+    out: &mut Reply,
+) -> Result<Option<bool>, Stop> {
+    let old = field.get(string)?;
     let (wanted, overflow) = match action {
         Action::Get => {
             out.int(old as i64);
-            return None;
+            return Ok(None);
         }
         // As in Redis a negative number is a very large one where the field has no sign.
         Action::Set(number, overflow) if !field.signed => (i128::from(number as u64), overflow),
@@ -161,20 +169,20 @@ fn run(value: &mut [u8], (field, action): (Field, Action), out: &mut Reply) -> O
     };
     let Some(new) = field.fitting(wanted, overflow) else {
         out.null();
-        return None;
+        return Ok(None);
     };
     out.int(if matches!(action, Action::Set(..)) { old } else { new } as i64);
-    field.set(value, new);
-    Some(new != old)
+    field.set(string, new)?;
+    Ok(Some(new != old))
 }
 
 fn read(ctx: &mut Ctx<'_, '_>, operations: &[(Field, Action)]) -> CommandResult {
-    let key = ctx.args.get(1);
-    ctx.lookup::<Strings, _>(Purpose::Read, key, |string, out| {
+    ctx.read_string(ctx.args.get(1), |string, out| {
         out.array(operations.len());
         for (field, _) in operations {
-            out.int(field.get(bytes_of(string)) as i64);
+            out.int(string.map_or(Ok(0), |string| field.get(string))? as i64);
         }
+        Ok(())
     })
 }
 
@@ -191,46 +199,42 @@ pub(super) fn bitfield_ro(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 ///
 /// A string that must grow for a write grows even if none of the writes takes place.
 pub(super) fn bitfield(ctx: &mut Ctx<'_, '_>) -> CommandResult {
-    let (db, key) = (ctx.client.db, ctx.args.get(1));
     let operations = parse(ctx)?;
     let writes = operations.iter().filter(|(_, action)| !matches!(action, Action::Get));
-    let Some(last_bit) = writes.map(|(field, _)| field.at + u64::from(field.bits) - 1).max() else {
+    let Some(end) = writes.map(|(field, _)| field.place().end).max() else {
         return read(ctx, &operations);
     };
-    let (bytes, memory_max_bytes) = (last_bit / 8 + 1, ctx.memory_max_bytes());
-    let (mut value, meta) = ctx.lookup::<Strings, _>(Purpose::Write, key, |string, _| {
-        let old = bytes_of(string);
-        let len = bytes.max(old.len() as u64);
-        // The last field may be up to 8 bytes past the longest string.
-        check_bytes(len, sexton_engine::VALUE_MAX_BYTES, memory_max_bytes)?;
-        let mut value = Vec::with_capacity(len as usize);
-        value.extend_from_slice(old);
-        Ok::<_, CommandError>((value, string.map(|string| string.meta())))
-    })??;
-    let has_grown = bytes > value.len() as u64;
-    if has_grown {
-        value.resize(bytes as usize, 0);
-    }
-    ctx.out.array(operations.len());
-    let mut is_told = false;
-    for &operation in &operations {
-        is_told |= run(&mut value, operation, ctx.out).is_some_and(|changed| changed || has_grown);
-    }
-    let expire_at_ms = meta.map_or(0, |meta| meta.expire_at_ms);
-    match meta {
-        Some(meta) if !has_grown && !is_told => note_edited(ctx, key, meta),
-        _ => {
-            let event = is_told.then(|| Event::string("setbit"));
-            ctx.put(db, key, Written::Edited.expiring_at(expire_at_ms), &value, event);
-            ctx.log_request();
+    // The last field may be up to 8 bytes past the longest string.
+    let bounds = Bounds { max_bytes: sexton_engine::VALUE_MAX_BYTES, ..Bounds::of(ctx) };
+    ctx.edit_string(ctx.args.get(1), |string, out| {
+        if let Err(error) = bounds.check(string, end) {
+            return Ok(Err(error));
         }
-    }
-    Ok(())
+        let has_grown = end > string.len();
+        let windows =
+            operations.iter().map(|(field, _)| field.at / 8..field.at / 8 + WINDOW_BYTES as u64);
+        string.needs(&mut windows.chain([end - 1..end]))?;
+        if has_grown {
+            string.write(end - 1, &[0])?;
+        }
+        out.array(operations.len());
+        let mut is_told = false;
+        for &operation in &operations {
+            let changed = run(string, operation, out)?;
+            is_told |= changed.is_some_and(|changed| changed || has_grown);
+        }
+        Ok(Ok(if has_grown || is_told {
+            EditedAs::Written(Written::Edited, is_told.then(|| Event::string("setbit")))
+        } else {
+            EditedAs::Looked
+        }))
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::keyspace::paged::WholeString;
 
     fn field(at: u64, bits: u32, signed: bool) -> Field {
         Field { at, bits, signed }
@@ -244,11 +248,13 @@ mod tests {
                     let field = field(at, bits, signed);
                     for pattern in [0, 1, u128::MAX, 0x5555_5555_5555_5555, 1 << (bits - 1)] {
                         let number = field.number(pattern);
-                        let mut value = vec![0xa5; 17];
-                        field.set(&mut value, number);
-                        assert_eq!(field.get(&value), number, "{field:?}");
-                        field.set(&mut value, field.get(&[0xa5; 17]));
-                        assert_eq!(value, [0xa5; 17], "{field:?}");
+                        let old = &[0xa5; 17][..];
+                        let mut string = WholeString::new(Some(old));
+                        field.set(&mut string, number).expect("all of it is there");
+                        assert_eq!(field.get(&string).ok(), Some(number), "{field:?}");
+                        let number = field.get(&old).expect("all of it is there");
+                        field.set(&mut string, number).expect("all of it is there");
+                        assert_eq!(string.into_bytes(), old, "{field:?}");
                     }
                 }
             }

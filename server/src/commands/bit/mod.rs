@@ -10,7 +10,7 @@ mod single;
 
 use crate::dispatch::table::Binding;
 use crate::dispatch::{CommandError, Ctx};
-use crate::keyspace::{StringView, Written};
+use crate::keyspace::StringView;
 use crate::number::parse_i64;
 
 /// The group's commands.
@@ -36,17 +36,6 @@ fn position(ctx: &Ctx<'_, '_>, text: &[u8], field_bits: Option<u32>) -> Result<u
         .and_then(|bit| u64::try_from(bit).ok())
         .filter(|bit| bit / 8 < ctx.string_max_bytes())
         .ok_or(CommandError::text("ERR bit offset is not an integer or out of range"))
-}
-
-/// Records that a command which could have written the string has read it: Redis keeps it as `raw` from then on, as OBJECT
-/// ENCODING shows. Nobody is notified.
-fn note_edited(ctx: &mut Ctx<'_, '_>, key: &[u8], string_meta: sexton_engine::Meta) {
-    let meta = Written::Edited.expiring_at(string_meta.expire_at_ms);
-    if meta != string_meta {
-        let key = ctx.key_in(ctx.client.db, key);
-        ctx.tx().set_meta(key, meta);
-        ctx.log_request();
-    }
 }
 
 /// The bytes of a string, or of none.

@@ -1,12 +1,14 @@
 //! BITCOUNT and BITPOS: bits of a part of a string.
 
-use super::bytes_of;
-use crate::dispatch::{Args, CommandError, CommandResult, Ctx, Purpose};
-use crate::keyspace::Strings;
+use crate::dispatch::{Args, CommandError, CommandResult, Ctx};
+use crate::keyspace::paged::{Stop, StringBytes, window};
 use crate::number::parse_i64;
 use std::ops::RangeInclusive;
 
 const WORD_BYTES: usize = 8;
+
+/// Bytes that BITPOS looks at together.
+const STEP_BYTES: u64 = 256 << 10;
 
 /// True for `BIT`, false for `BYTE`.
 fn counts_bits(word: &[u8]) -> Result<bool, CommandError> {
@@ -22,7 +24,7 @@ fn int(args: Args<'_>, index: usize) -> Result<i64, CommandError> {
 }
 
 /// The bits from `start` to `end`, where negative numbers count from the end: of bits, or of bytes.
-fn bits(start: i64, end: i64, by_bit: bool, bytes: usize) -> Option<RangeInclusive<u64>> {
+fn bits(start: i64, end: i64, by_bit: bool, bytes: u64) -> Option<RangeInclusive<u64>> {
     let total = if by_bit { bytes as i64 * 8 } else { bytes as i64 };
     let from_start = |at: i64| if at < 0 { at.saturating_add(total).max(0) } else { at };
     let (start, end) = (from_start(start), from_start(end).min(total - 1));
@@ -42,56 +44,78 @@ fn ones(bytes: &[u8]) -> u64 {
 }
 
 /// Ones among `bits`, which are within the string.
-fn count(value: &[u8], bits: &RangeInclusive<u64>) -> u64 {
-    let (first, last) = ((bits.start() / 8) as usize, (bits.end() / 8) as usize);
-    let before = value[first] & !(0xff_u8 >> (bits.start() % 8));
-    let behind = value[last] & ((1_u8 << (7 - bits.end() % 8)) - 1);
-    ones(&value[first..=last]) - u64::from(before.count_ones() + behind.count_ones())
+fn count(string: &dyn StringBytes, bits: &RangeInclusive<u64>) -> Result<u64, Stop> {
+    let (first, last) = (bits.start() / 8, bits.end() / 8);
+    let mut all = 0;
+    string.each(first..last + 1, &mut |piece| all += ones(piece))?;
+    let ([before], [behind]) = (window(string, first)?, window(string, last)?);
+    let before = before & !(0xff_u8 >> (bits.start() % 8));
+    let behind = behind & ((1_u8 << (7 - bits.end() % 8)) - 1);
+    Ok(all - u64::from(before.count_ones() + behind.count_ones()))
 }
 
 /// The first of `bits`, which are within the string, that is `bit`.
-fn find(value: &[u8], bits: &RangeInclusive<u64>, bit: bool) -> Option<u64> {
-    let (first, last) = ((bits.start() / 8) as usize, (bits.end() / 8) as usize);
+fn find(
+    string: &dyn StringBytes,
+    bits: &RangeInclusive<u64>,
+    bit: bool,
+) -> Result<Option<u64>, Stop> {
+    let (first, last) = (bits.start() / 8, bits.end() / 8);
     // Searches for a one bit in the transformed bytes.
     let flip = if bit { 0 } else { 0xff };
-    let lead = (value[first] ^ flip) & (0xff >> (bits.start() % 8));
-    let (byte, found) = if lead != 0 {
-        (first, lead)
-    } else {
-        let rest = &value[first + 1..=last];
-        let (words, _) = rest.as_chunks::<WORD_BYTES>();
-        let skipped = words.iter().take_while(|word| **word == [flip; WORD_BYTES]).count();
-        let mut others = rest.iter().enumerate().skip(skipped * WORD_BYTES);
-        let (at, byte) = others.find(|&(_, &byte)| byte != flip)?;
-        (first + 1 + at, byte ^ flip)
-    };
-    Some(byte as u64 * 8 + u64::from(found.leading_zeros())).filter(|at| at <= bits.end())
+    let [lead] = window(string, first)?;
+    let lead = (lead ^ flip) & (0xff >> (bits.start() % 8));
+    let mut found = (lead != 0).then_some((first, lead));
+    let mut from = first + 1;
+    // Of a long string that is not in memory, no more is loaded than is looked at.
+    while found.is_none() && from <= last {
+        let to = (last + 1).min(from + STEP_BYTES);
+        let mut at = from;
+        string.each(from..to, &mut |piece| {
+            found = found.or_else(|| first_other(piece, flip).map(|(n, byte)| (at + n, byte)));
+            at += piece.len() as u64;
+        })?;
+        from = to;
+    }
+    let position = |(byte, ones): (u64, u8)| byte * 8 + u64::from(ones.leading_zeros());
+    Ok(found.map(position).filter(|at| at <= bits.end()))
+}
+
+/// The first byte that is not `flip`, and how it differs.
+fn first_other(bytes: &[u8], flip: u8) -> Option<(u64, u8)> {
+    let (words, _) = bytes.as_chunks::<WORD_BYTES>();
+    let skipped = words.iter().take_while(|word| **word == [flip; WORD_BYTES]).count();
+    let mut others = bytes.iter().enumerate().skip(skipped * WORD_BYTES);
+    let (at, byte) = others.find(|&(_, &byte)| byte != flip)?;
+    Some((at as u64, byte ^ flip))
 }
 
 /// BITCOUNT key [start end [BYTE|BIT]].
 pub(super) fn bitcount(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (args, key) = (ctx.args, ctx.args.get(1));
-    ctx.lookup::<Strings, _>(Purpose::Read, key, |string, out| {
+    let asked = |bytes| match args.len() {
+        2 => Ok(bits(0, -1, false, bytes)),
+        4 | 5 => {
+            let (start, end) = (int(args, 2)?, int(args, 3)?);
+            if start < 0 && end < 0 && start > end {
+                return Ok(None);
+            }
+            let by_bit = if args.len() == 5 { counts_bits(args.get(4))? } else { false };
+            Ok(bits(start, end, by_bit, bytes))
+        }
+        _ => Err(CommandError::Syntax),
+    };
+    ctx.read_string(key, |string, out| {
         let Some(string) = string else {
             out.int(0);
-            return Ok(());
+            return Ok(Ok(()));
         };
-        let bytes = string.bytes();
-        let counted = match args.len() {
-            2 => bits(0, -1, false, bytes.len()),
-            4 | 5 => {
-                let (start, end) = (int(args, 2)?, int(args, 3)?);
-                if start < 0 && end < 0 && start > end {
-                    out.int(0);
-                    return Ok(());
-                }
-                let by_bit = if args.len() == 5 { counts_bits(args.get(4))? } else { false };
-                bits(start, end, by_bit, bytes.len())
-            }
-            _ => return Err(CommandError::Syntax),
+        let asked = match asked(string.len()) {
+            Ok(asked) => asked,
+            Err(error) => return Ok(Err(error)),
         };
-        out.int(counted.map_or(0, |bits| count(bytes, &bits)) as i64);
-        Ok(())
+        out.int(asked.map_or(Ok(0), |bits| count(string, &bits))? as i64);
+        Ok(Ok(()))
     })?
 }
 
@@ -103,12 +127,7 @@ pub(super) fn bitpos(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         1 => true,
         _ => return Err(CommandError::text("ERR The bit argument must be 1 or 0.")),
     };
-    ctx.lookup::<Strings, _>(Purpose::Read, key, |string, out| {
-        if string.is_none() {
-            out.int(if bit { -1 } else { 0 });
-            return Ok(());
-        }
-        let bytes = bytes_of(string);
+    let asked = |bytes| {
         let (mut start, mut end, mut by_bit) = (0, -1, false);
         match args.len() {
             3 => {}
@@ -123,12 +142,24 @@ pub(super) fn bitpos(ctx: &mut Ctx<'_, '_>) -> CommandResult {
             }
             _ => return Err(CommandError::Syntax),
         }
-        let position = bits(start, end, by_bit, bytes.len()).map_or(-1, |bits| {
-            let none = if bit || args.len() >= 5 { -1 } else { bytes.len() as i64 * 8 };
-            find(bytes, &bits, bit).map_or(none, |at| at as i64)
-        });
+        Ok(bits(start, end, by_bit, bytes))
+    };
+    ctx.read_string(key, |string, out| {
+        let Some(string) = string else {
+            out.int(if bit { -1 } else { 0 });
+            return Ok(Ok(()));
+        };
+        let asked = match asked(string.len()) {
+            Ok(asked) => asked,
+            Err(error) => return Ok(Err(error)),
+        };
+        let none = if bit || args.len() >= 5 { -1 } else { string.len() as i64 * 8 };
+        let position = match asked {
+            Some(bits) => find(string, &bits, bit)?.map_or(none, |at| at as i64),
+            None => -1,
+        };
         out.int(position);
-        Ok(())
+        Ok(Ok(()))
     })?
 }
 
@@ -155,10 +186,14 @@ mod tests {
                     let bits = start..=end;
                     let all = slow(value, &bits);
                     let wanted = all.iter().filter(|(_, one)| *one).count() as u64;
-                    assert_eq!(count(value, &bits), wanted, "{bits:?}");
+                    assert_eq!(count(&&value[..], &bits).ok(), Some(wanted), "{bits:?}");
                     for bit in [false, true] {
                         let wanted = all.iter().find(|(_, one)| *one == bit).map(|(at, _)| *at);
-                        assert_eq!(find(value, &bits, bit), wanted, "{bits:?} {bit}");
+                        assert_eq!(
+                            find(&&value[..], &bits, bit).ok(),
+                            Some(wanted),
+                            "{bits:?} {bit}"
+                        );
                     }
                 }
             }

@@ -10,14 +10,14 @@ mod range;
 mod set;
 mod several;
 
-pub(super) use range::check_bytes;
+pub(super) use range::Bounds;
 
 use crate::dispatch::Traits;
 use crate::dispatch::table::Binding;
 
 /// The group's commands.
 pub(super) const COMMANDS: &[Binding] = &[
-    Binding::keyed("get", set::get),
+    Binding::keyed("get", range::get),
     Binding::keyed("set", set::set).blind_when(|args| args.len() == 3),
     Binding::keyed("setnx", set::setnx),
     Binding::blind("setex", set::setex),

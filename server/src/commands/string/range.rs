@@ -1,100 +1,129 @@
 //! Parts of strings.
 
-use crate::dispatch::{CommandError, CommandResult, Ctx, OUT_OF_MEMORY, Purpose};
+use crate::dispatch::{CommandError, CommandResult, Ctx, EditedAs, OUT_OF_MEMORY, Purpose};
 use crate::events::Event;
+use crate::keyspace::paged::{Slice, StringEdit};
 use crate::keyspace::{Strings, Written};
+use crate::resp::Reply;
+use std::ops::Range;
 
 const TOO_LONG: CommandError =
     CommandError::text("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
 
-/// Refuses a value of `bytes` that is longer than `max_bytes`, or than memory allows.
-pub(in crate::commands) fn check_bytes(
-    bytes: u64,
-    max_bytes: u64,
-    memory_max_bytes: u64,
-) -> CommandResult {
-    if bytes > max_bytes {
-        return Err(TOO_LONG);
-    }
-    if bytes > memory_max_bytes { Err(CommandError::text(OUT_OF_MEMORY)) } else { Ok(()) }
+/// How long an edit may make a string.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::commands) struct Bounds {
+    /// In bytes.
+    pub(in crate::commands) max_bytes: u64,
+    pub(in crate::commands) memory_max_bytes: u64,
 }
 
-/// APPEND key value. One operation, even for an empty value; logged verbatim.
+impl Bounds {
+    /// Those of `proto-max-bulk-len` and of memory (N18).
+    pub(in crate::commands) fn of(ctx: &Ctx<'_, '_>) -> Self {
+        Self { max_bytes: ctx.string_max_bytes(), memory_max_bytes: ctx.memory_max_bytes() }
+    }
+
+    /// Refuses a string that ends at `end`.
+    pub(in crate::commands) fn check(self, string: &dyn StringEdit, end: u64) -> CommandResult {
+        let len = string.len().max(end);
+        if end > self.max_bytes {
+            return Err(TOO_LONG);
+        }
+        let is_too_much = string.bytes_held(len) > self.memory_max_bytes;
+        if is_too_much { Err(CommandError::text(OUT_OF_MEMORY)) } else { Ok(()) }
+    }
+}
+
+/// APPEND key value. One operation, even for an empty value.
 pub(super) fn append(ctx: &mut Ctx<'_, '_>) -> CommandResult {
-    let (db, key, tail) = (ctx.client.db, ctx.args.get(1), ctx.args.get(2));
-    let (max_bytes, memory_max_bytes) = (ctx.string_max_bytes(), ctx.memory_max_bytes());
-    let (meta, value) =
-        ctx.lookup::<Strings, _>(Purpose::Write, key, |string, _| -> Result<_, CommandError> {
-            let Some(string) = string else {
-                return Ok((Written::Whole.expiring_at(0), tail.to_vec()));
-            };
-            let bytes = (string.bytes().len() + tail.len()) as u64;
-            check_bytes(bytes, max_bytes, memory_max_bytes)?;
-            let meta = Written::Edited.expiring_at(string.expire_at_ms());
-            Ok((meta, [string.bytes(), tail].concat()))
-        })??;
-    ctx.put(db, key, meta, &value, Event::string("append"));
-    ctx.log_request();
-    ctx.out.int(value.len() as i64);
-    Ok(())
+    let (key, tail) = (ctx.args.get(1), ctx.args.get(2));
+    let bounds = Bounds::of(ctx);
+    ctx.edit_string(key, |string, out| {
+        let len = string.len();
+        if let Err(error) = bounds.check(string, len.saturating_add(tail.len() as u64)) {
+            return Ok(Err(error));
+        }
+        let written = if string.is_there() { Written::Edited } else { Written::Whole };
+        string.write(len, tail)?;
+        out.int(string.len() as i64);
+        Ok(Ok(EditedAs::Written(written, Some(Event::string("append")))))
+    })
 }
 
 /// STRLEN key.
 pub(super) fn strlen(ctx: &mut Ctx<'_, '_>) -> CommandResult {
-    let key = ctx.args.get(1);
-    ctx.lookup::<Strings, _>(Purpose::Read, key, |string, out| {
-        out.int(string.map_or(0, |string| string.bytes().len() as i64));
+    ctx.read_string(ctx.args.get(1), |string, out| {
+        out.int(string.map_or(0, |string| string.len() as i64));
+        Ok(())
     })
 }
 
-/// The bytes that GETRANGE's inclusive positions name; negative ones count from the end.
-fn slice(value: &[u8], start: i64, end: i64) -> &[u8] {
+/// The bytes that GETRANGE's inclusive positions name in a string of so many; negative ones count from the end.
+fn slice(len: u64, start: i64, end: i64) -> Range<u64> {
     if start < 0 && end < 0 && start > end {
-        return &[];
+        return 0..0;
     }
-    let len = value.len() as i64;
+    let len = len as i64;
     let from_start = |at: i64| if at < 0 { at.saturating_add(len).max(0) } else { at };
     let (start, end) = (from_start(start), from_start(end).min(len - 1));
-    if start > end { &[] } else { &value[start as usize..=end as usize] }
+    if start > end { 0..0 } else { start as u64..end as u64 + 1 }
+}
+
+/// GET key.
+pub(super) fn get(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    reply_slice(ctx, |len| 0..len, Reply::null)
 }
 
 /// GETRANGE key start end, and its old name SUBSTR.
 pub(super) fn getrange(ctx: &mut Ctx<'_, '_>) -> CommandResult {
-    let key = ctx.args.get(1);
     let (start, end) = (ctx.int_arg(2)?, ctx.int_arg(3)?);
-    ctx.lookup::<Strings, _>(Purpose::Read, key, |string, out| {
-        out.bulk(string.map_or(&[], |string| slice(string.bytes(), start, end)));
+    reply_slice(ctx, |len| slice(len, start, end), |out| out.bulk(b""))
+}
+
+/// Answers the bytes of a string that `range` names, or that there is none.
+fn reply_slice(
+    ctx: &mut Ctx<'_, '_>,
+    range: impl Fn(u64) -> Range<u64>,
+    none: impl FnOnce(&mut Reply),
+) -> CommandResult {
+    let key = ctx.args.get(1);
+    if let Some(paged) = ctx.paged::<Strings>(Purpose::Read, key)? {
+        let range = range(paged.descriptor.totals.bytes);
+        if range.is_empty() {
+            ctx.out.bulk(b"");
+            return Ok(());
+        }
+        return ctx.answer_in_pieces(key, &paged, &Slice(range));
+    }
+    ctx.lookup::<Strings, _>(Purpose::Read, key, |string, out| match string {
+        Some(string) => {
+            let range = range(string.bytes().len() as u64);
+            out.bulk(&string.bytes()[range.start as usize..range.end as usize]);
+        }
+        None => none(out),
     })
 }
 
-/// SETRANGE key offset value. One operation unless the value is empty; logged verbatim.
+/// SETRANGE key offset value. One operation unless the value is empty.
 pub(super) fn setrange(ctx: &mut Ctx<'_, '_>) -> CommandResult {
-    let (db, key, patch) = (ctx.client.db, ctx.args.get(1), ctx.args.get(3));
+    let (key, patch) = (ctx.args.get(1), ctx.args.get(3));
     let offset = u64::try_from(ctx.int_arg(2)?)
         .map_err(|_| CommandError::text("ERR offset is out of range"))?;
-    let (max_bytes, memory_max_bytes) = (ctx.string_max_bytes(), ctx.memory_max_bytes());
-    let edited =
-        ctx.lookup::<Strings, _>(Purpose::Write, key, |string, out| -> Result<_, CommandError> {
-            let old = string.map_or(&[][..], |string| string.bytes());
-            if patch.is_empty() {
-                out.int(old.len() as i64);
-                return Ok(None);
-            }
-            let bytes = offset.saturating_add(patch.len() as u64);
-            check_bytes(bytes, max_bytes, memory_max_bytes)?;
-            let (start, end) = (offset as usize, offset as usize + patch.len());
-            let mut value = Vec::with_capacity(old.len().max(end));
-            value.extend_from_slice(old);
-            value.resize(old.len().max(end), 0);
-            value[start..end].copy_from_slice(patch);
-            Ok(Some((string.map_or(0, |string| string.expire_at_ms()), value)))
-        })??;
-    let Some((expire_at_ms, value)) = edited else { return Ok(()) };
-    let meta = Written::Edited.expiring_at(expire_at_ms);
-    ctx.put(db, key, meta, &value, Event::string("setrange"));
-    ctx.log_request();
-    ctx.out.int(value.len() as i64);
-    Ok(())
+    let bounds = Bounds::of(ctx);
+    ctx.edit_string(key, |string, out| {
+        if patch.is_empty() {
+            out.int(string.len() as i64);
+            return Ok(Ok(EditedAs::Nothing));
+        }
+        let end = offset.saturating_add(patch.len() as u64);
+        if let Err(error) = bounds.check(string, end) {
+            return Ok(Err(error));
+        }
+        string.write(offset, patch)?;
+        out.int(string.len() as i64);
+        Ok(Ok(EditedAs::Written(Written::Edited, Some(Event::string("setrange")))))
+    })
 }
 
 #[cfg(test)]
@@ -103,16 +132,16 @@ mod tests {
 
     #[test]
     fn positions_are_cut_to_the_value() {
-        let value = b"Hello";
-        assert_eq!(slice(value, 0, -1), b"Hello");
-        assert_eq!(slice(value, -3, -2), b"ll");
-        assert_eq!(slice(value, 1, 100), b"ello");
-        assert_eq!(slice(value, -100, 1), b"He");
-        assert_eq!(slice(value, -100, -101), b"");
-        assert_eq!(slice(value, -101, -100), b"H");
-        assert_eq!(slice(value, 5, 5), b"");
-        assert_eq!(slice(value, 3, 1), b"");
-        assert_eq!(slice(value, i64::MIN, i64::MAX), b"Hello");
-        assert_eq!(slice(b"", 0, -1), b"");
+        let slice = |start, end| slice(5, start, end);
+        assert_eq!(slice(0, -1), 0..5);
+        assert_eq!(slice(-3, -2), 2..4);
+        assert_eq!(slice(1, 100), 1..5);
+        assert_eq!(slice(-100, 1), 0..2);
+        assert_eq!(slice(-100, -101), 0..0);
+        assert_eq!(slice(-101, -100), 0..1);
+        assert_eq!(slice(5, 5), 0..0);
+        assert_eq!(slice(3, 1), 0..0);
+        assert_eq!(slice(i64::MIN, i64::MAX), 0..5);
+        assert_eq!(super::slice(0, 0, -1), 0..0);
     }
 }

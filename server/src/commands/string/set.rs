@@ -6,12 +6,6 @@ use crate::events::Event;
 use crate::keyspace::{Strings, Written};
 use sexton_engine::Meta;
 
-/// GET key.
-pub(super) fn get(ctx: &mut Ctx<'_, '_>) -> CommandResult {
-    let key = ctx.args.get(1);
-    reply_string(ctx, key)
-}
-
 /// Writes a plain string and logs it as SET with an absolute expiry: one operation.
 fn store(ctx: &mut Ctx<'_, '_>, key: &[u8], value: &[u8], expire_at_ms: u64) {
     let db = ctx.client.db;

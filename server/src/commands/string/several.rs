@@ -3,13 +3,16 @@
 use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
 use crate::events::Event;
 use crate::keyspace::{StringView, Written};
+use crate::value::ValueType;
 
 /// MGET key [key ...]. A key of another type reads as missing.
 pub(super) fn mget(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let db = ctx.client.db;
     ctx.out.array(ctx.args.len() - 1);
     for key in ctx.args.from(1) {
-        ctx.inspect(Purpose::Read, db, key, |entry, out| match entry.and_then(StringView::of) {
+        ctx.inspect_whole(Purpose::Read, (db, key), &[ValueType::String], |entry, out| match entry
+            .and_then(StringView::of)
+        {
             Some(string) => out.bulk(string.bytes()),
             None => out.null(),
         });

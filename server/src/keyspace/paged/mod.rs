@@ -8,6 +8,7 @@ mod draws;
 mod fields;
 mod keyed;
 mod list;
+mod long_string;
 mod pieces;
 mod ranked;
 mod search;
@@ -18,6 +19,7 @@ pub use draws::Draws;
 pub use fields::{FieldSet, PagedFields};
 pub use keyed::{Drawn, DuePages, Keyed};
 pub use list::{each_of_list, needs, needs_to_change};
+pub use long_string::{PagedString, Slice, StringBytes, StringEdit, WholeString, window};
 pub use pieces::{AllFields, Extent, InPieces};
 pub use ranked::Ranked;
 pub use search::{ListSearch, Sought, Step, Window};
@@ -30,9 +32,10 @@ use super::collection::{
 };
 use super::pop::Popped;
 use crate::blocking::Pop;
-use crate::value::ValueType;
+use crate::keyspace::Written;
+use crate::value::{PAGED_STRING, RAW_STRING, ValueType};
 use sexton_engine::page::{
-    Damage, Descriptor, List, ListSizes, PageError, PageId, Pages, PartKind, Totals,
+    Damage, Descriptor, List, ListSizes, LongString, PageError, PageId, Pages, PartKind, Totals,
 };
 use sexton_engine::{EngineError, Entry, Key, Meta, OwnedKey, Tx, TxPages, Want};
 use std::collections::BTreeSet;
@@ -90,10 +93,11 @@ impl Paged {
         self.descriptor.totals.elements as usize
     }
 
-    /// What OBJECT ENCODING answers.
+    /// What OBJECT ENCODING answers for a collection.
     #[must_use]
     pub fn encoding(&self) -> Option<Encoding> {
-        Encoding::of(self.descriptor.encoding)
+        let is_string = self.value_type() == Some(ValueType::String);
+        Encoding::of(self.descriptor.encoding).filter(|_| !is_string)
     }
 
     /// The pages that a command with these words behind its key probably works on: those of the elements that are so called, the
@@ -113,6 +117,9 @@ impl Paged {
             let Ok(stream) = Streamed::open(self) else { return Vec::new() };
             return stream.likely_ids().collect();
         }
+        if self.value_type() == Some(ValueType::String) {
+            return Vec::new();
+        }
         let Ok(keyed) = Keyed::open(self) else { return Vec::new() };
         words.take(LIKELY_PAGES_MAX).map(|word| keyed.page_of(word)).collect()
     }
@@ -120,7 +127,12 @@ impl Paged {
     /// Flags and expiry of the same collection in one record.
     #[must_use]
     pub fn whole_meta(&self) -> Meta {
-        Meta { flags: self.meta.flags & !Meta::PAGED, ..self.meta }
+        let flags = if self.value_type() == Some(ValueType::String) {
+            Written::Edited.expiring_at(0).flags
+        } else {
+            self.meta.flags & !Meta::PAGED
+        };
+        Meta { flags, ..self.meta }
     }
 }
 
@@ -363,6 +375,7 @@ pub fn whole<P: Pages>(paged: &Paged, pages: &P) -> Result<Vec<u8>, Stop> {
             Ok(edit.into_bytes())
         }
         Some(ValueType::Stream) => Ok(Streamed::open(paged)?.whole(pages)?.bytes().to_vec()),
+        Some(ValueType::String) => long_string::whole(&Structure::open(paged)?, pages),
         _ => {
             let list = <List as Structure>::open(paged)?;
             let mut edit = ListEdit::default();
@@ -372,9 +385,22 @@ pub fn whole<P: Pages>(paged: &Paged, pages: &P) -> Result<Vec<u8>, Stop> {
     }
 }
 
-/// Writes a value: one operation. A collection of more than `inline_max_bytes` is laid out in pages, where the store keeps some.
+/// A string that was edited stays in one record up to so many times the length of the longest collection in one: an edit copies that.
+const EDITED_FACTOR: u64 = 8;
+
+/// The same of one that was written whole: larger ones take a worker milliseconds to copy, and more memory than a piece of a reply.
+const WRITTEN_FACTOR: u64 = 512;
+
+/// Writes a value: one operation. A collection of more than `inline_max_bytes`, and a string of several times that, is laid out in
+/// pages, where the store keeps some.
 pub fn put(tx: &mut Tx<'_>, key: Key<'_>, meta: Meta, value: &[u8], inline_max_bytes: u64) {
-    if value.len() as u64 > inline_max_bytes && put_in_pages(tx, key, meta, value).is_some() {
+    let factor = match ValueType::of(meta.flags) {
+        Some(ValueType::String) if meta.flags & RAW_STRING != 0 => EDITED_FACTOR,
+        Some(ValueType::String) => WRITTEN_FACTOR,
+        _ => 1,
+    };
+    let max_bytes = inline_max_bytes.saturating_mul(factor);
+    if value.len() as u64 > max_bytes && put_in_pages(tx, key, meta, value).is_some() {
         return;
     }
     tx.put(key, meta, value);
@@ -382,7 +408,10 @@ pub fn put(tx: &mut Tx<'_>, key: Key<'_>, meta: Meta, value: &[u8], inline_max_b
 
 /// `None`, and nothing is written, where it must lie in one record. What Redis has compact keeps its elements in their order.
 fn put_in_pages(tx: &mut Tx<'_>, key: Key<'_>, meta: Meta, value: &[u8]) -> Option<()> {
-    let encoding = match ValueType::of(meta.flags)? {
+    let value_type = ValueType::of(meta.flags)?;
+    let encoding = match value_type {
+        // Its own is `raw`.
+        ValueType::String => Encoding::Quicklist,
         ValueType::List => ListView::of(meta, value)?.encoding(),
         ValueType::Hash => HashView::of(meta, value)?.encoding(),
         ValueType::Set => SetView::of(meta, value)?.encoding(),
@@ -391,7 +420,6 @@ fn put_in_pages(tx: &mut Tx<'_>, key: Key<'_>, meta: Meta, value: &[u8]) -> Opti
         ValueType::Stream => {
             StreamView::of(meta, value).filter(|stream| stream.count() > 0)?.encoding()
         }
-        _ => return None,
     };
     if matches!(encoding, Encoding::Listpack | Encoding::Intset) {
         return None;
@@ -408,7 +436,11 @@ fn put_in_pages(tx: &mut Tx<'_>, key: Key<'_>, meta: Meta, value: &[u8]) -> Opti
         tail: Vec::new(),
     };
     let mut pages = tx.pages(key, collection);
-    if let Some(list) = ListView::of(meta, value) {
+    let mut flags = meta.flags;
+    if value_type == ValueType::String {
+        LongString::build(&mut pages, value).describe(&mut descriptor);
+        flags = PAGED_STRING;
+    } else if let Some(list) = ListView::of(meta, value) {
         let list = List::build(&mut pages, ListSizes::default(), list.iter()).ok()?;
         list.describe(&mut descriptor);
     } else if let Some(hash) = HashView::of(meta, value) {
@@ -425,5 +457,5 @@ fn put_in_pages(tx: &mut Tx<'_>, key: Key<'_>, meta: Meta, value: &[u8]) -> Opti
     }
     let mut root = Vec::with_capacity(descriptor.encoded_len());
     descriptor.encode_into(&mut root);
-    pages.put(Meta { flags: meta.flags | Meta::PAGED, ..meta }, &root).ok()
+    pages.put(Meta { flags: flags | Meta::PAGED, ..meta }, &root).ok()
 }

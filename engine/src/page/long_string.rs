@@ -1,0 +1,179 @@
+//! Strings in pages: byte `n` is on page `n / PAGE_BYTES`.
+//!
+//! An operation reads the pages of the bytes that it works on, and no others.
+//!
+//! Invariants: there are as many pages as the bytes need, numbered from 0; a page has at most [`PAGE_BYTES`]. The bytes that a page
+//! lacks are zeros: a string that grows by zeros takes no room for them.
+
+use super::Totals;
+use super::bytes::damage;
+use super::descriptor::{Descriptor, Part};
+use super::store::{Damage, PageEdit, PageError, PageId, Pages, PartKind, at_page};
+use std::ops::Range;
+
+/// Bytes of a page that is full.
+pub const PAGE_BYTES: usize = 4096;
+
+const ZEROS: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
+
+fn page_id(number: u64) -> PageId {
+    PageId { part: PartKind::Bytes, number }
+}
+
+/// The numbers of the pages of these bytes.
+fn numbers(bytes: &Range<u64>) -> Range<u64> {
+    let page_bytes = PAGE_BYTES as u64;
+    if bytes.is_empty() { 0..0 } else { bytes.start / page_bytes..bytes.end.div_ceil(page_bytes) }
+}
+
+/// What of these bytes is on the page with this number: where it begins there, and where it ends.
+fn on_page(bytes: &Range<u64>, number: u64) -> Range<usize> {
+    let first = number * PAGE_BYTES as u64;
+    let within = |at: u64| at.saturating_sub(first).min(PAGE_BYTES as u64) as usize;
+    within(bytes.start)..within(bytes.end)
+}
+
+/// A string that is not empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LongString {
+    bytes: u64,
+}
+
+impl LongString {
+    /// One of these bytes.
+    pub fn build<P: Pages>(pages: &mut P, content: &[u8]) -> Self {
+        for (number, page) in (0..).zip(content.chunks(PAGE_BYTES)) {
+            pages.add(page_id(number), page);
+        }
+        Self { bytes: content.len() as u64 }
+    }
+
+    /// The string that a descriptor describes. No page is read.
+    pub fn open(descriptor: &Descriptor) -> Result<Self, Damage> {
+        let bytes = descriptor.totals.bytes;
+        let pages = descriptor.part(PartKind::Bytes).map(|part| u64::from(part.pages));
+        if bytes == 0 || pages != Some(bytes.div_ceil(PAGE_BYTES as u64)) {
+            return damage(20, "as many bytes as the pages of a string have");
+        }
+        Ok(Self { bytes })
+    }
+
+    /// What the descriptor says of it: it is one element.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        Totals { elements: 1, bytes: self.bytes }
+    }
+
+    /// What the descriptor says of its pages.
+    #[must_use]
+    pub fn part(&self) -> Part {
+        let pages = u32::try_from(self.pages()).unwrap_or(u32::MAX);
+        Part { kind: PartKind::Bytes, flags: 0, pages, a: 0, b: 0 }
+    }
+
+    /// Its bytes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Its pages.
+    #[must_use]
+    pub fn pages(&self) -> u64 {
+        self.bytes.div_ceil(PAGE_BYTES as u64)
+    }
+
+    /// The bytes on pages with these numbers.
+    #[must_use]
+    pub fn bytes_of(&self, numbers: Range<u64>) -> Range<u64> {
+        let at = |number: u64| number.saturating_mul(PAGE_BYTES as u64).min(self.bytes);
+        at(numbers.start)..at(numbers.end)
+    }
+
+    /// The numbers of the pages that these bytes are on.
+    #[must_use]
+    pub fn numbers(bytes: Range<u64>) -> Range<u64> {
+        numbers(&bytes)
+    }
+
+    /// The pages of these bytes that there are and that are not in memory.
+    pub fn missing<P: Pages>(&self, pages: &P, bytes: Range<u64>) -> Vec<PageId> {
+        let there = bytes.start..bytes.end.min(self.bytes);
+        numbers(&there).map(page_id).filter(|page| !pages.is_in_memory(*page)).collect()
+    }
+
+    /// The payload of a page.
+    fn page<'p, P: Pages>(&self, pages: &'p P, number: u64) -> Result<&'p [u8], PageError> {
+        let id = page_id(number);
+        let payload = pages.read(id)?;
+        if payload.len() > PAGE_BYTES {
+            let damage = Damage { at: PAGE_BYTES, expected: "the end of a page of a string" };
+            return Err(at_page(id)(damage));
+        }
+        Ok(payload)
+    }
+
+    /// Shows the bytes of the range, those behind the end of the string left out, in order and in pieces that no two pages share.
+    pub fn each<P: Pages>(
+        &self,
+        pages: &P,
+        bytes: Range<u64>,
+        mut show: impl FnMut(&[u8]),
+    ) -> Result<(), PageError> {
+        let bytes = bytes.start..bytes.end.min(self.bytes);
+        for number in numbers(&bytes) {
+            let (payload, wanted) = (self.page(pages, number)?, on_page(&bytes, number));
+            let there = wanted.start.min(payload.len())..wanted.end.min(payload.len());
+            let (lacking, there) = (wanted.len() - there.len(), &payload[there]);
+            if !there.is_empty() {
+                show(there);
+            }
+            if lacking > 0 {
+                show(&ZEROS[..lacking]);
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts `content` at a place, which may be behind the end: zeros are between them then. Where there is nothing to put,
+    /// the string stays as it is.
+    pub fn write<P: Pages>(
+        &mut self,
+        pages: &mut P,
+        at: u64,
+        content: &[u8],
+    ) -> Result<(), PageError> {
+        let bytes = at..at + content.len() as u64;
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let (touched, old_pages) = (numbers(&bytes), self.pages());
+        for number in touched.start..touched.end.min(old_pages) {
+            self.page(pages, number)?;
+        }
+        let mut rest = content;
+        for number in touched.clone() {
+            let place = on_page(&bytes, number);
+            let (own, behind) = rest.split_at(place.len());
+            rest = behind;
+            if number >= old_pages {
+                pages.add(page_id(number), &[&ZEROS[..place.start], own].concat());
+                continue;
+            }
+            let mut page = pages.edit(page_id(number))?;
+            let len = page.bytes().len();
+            if place.end <= len {
+                page.write(place.start, own);
+            } else if place.start <= len {
+                page.splice(place.start..len, own);
+            } else {
+                page.splice(len..len, &[&ZEROS[len..place.start], own].concat());
+            }
+        }
+        for number in old_pages..touched.start {
+            pages.add(page_id(number), &[]);
+        }
+        self.bytes = self.bytes.max(bytes.end);
+        Ok(())
+    }
+}

@@ -1,0 +1,119 @@
+//! How commands look at strings and change them, wherever they lie.
+
+use super::{CommandError, Ctx, Purpose};
+use crate::events::Event;
+use crate::keyspace::paged::{self, PagedString, Stop, StringBytes, StringEdit, WholeString};
+use crate::keyspace::{StringView, Strings, Written};
+use crate::resp::Reply;
+use sexton_engine::page::LongString;
+
+/// What an edit has done with a string.
+#[derive(Clone, Copy, Debug)]
+pub enum EditedAs {
+    /// It is as it was.
+    Nothing,
+    /// It is as it was, but Redis keeps it as `raw` from then on, as OBJECT ENCODING shows. Nobody is notified.
+    Looked,
+    /// It is another one.
+    Written(Written, Option<Event>),
+}
+
+impl Ctx<'_, '_> {
+    /// Looks at the string of a key of the client's database, `None` for no string; what `look` has written is dropped where it stops.
+    ///
+    /// # Errors
+    /// WRONGTYPE.
+    pub fn read_string<R>(
+        &mut self,
+        key: &[u8],
+        mut look: impl FnMut(Option<&dyn StringBytes>, &mut Reply) -> Result<R, Stop>,
+    ) -> Result<R, CommandError> {
+        if let Some(paged) = self.paged::<Strings>(Purpose::Read, key)? {
+            return Ok(self.read_pages(key, &paged, |string: &LongString, pages, out| {
+                look(Some(&PagedString { string, pages }), out)
+            }));
+        }
+        self.lookup::<Strings, _>(Purpose::Read, key, |string, out| {
+            let looked = match string.as_ref().map(StringView::bytes) {
+                Some(bytes) => look(Some(&bytes), out),
+                None => look(None, out),
+            };
+            looked.map_err(not_in_pages)
+        })?
+    }
+
+    /// Edits the string of a key of the client's database, or a new one: one operation, logged verbatim, or none.
+    ///
+    /// # Errors
+    /// WRONGTYPE, and what `edit` refuses; nothing is changed then.
+    pub fn edit_string(
+        &mut self,
+        key: &[u8],
+        mut edit: impl FnMut(
+            &mut dyn StringEdit,
+            &mut Reply,
+        ) -> Result<Result<EditedAs, CommandError>, Stop>,
+    ) -> Result<(), CommandError> {
+        if let Some(paged) = self.paged::<Strings>(Purpose::Write, key)? {
+            return self.edit_pages(key, &paged, edit);
+        }
+        let db = self.client.db;
+        let edited = self.lookup::<Strings, _>(Purpose::Write, key, |string, out| {
+            let meta = string.map(|string| string.meta());
+            let mut whole = WholeString::new(string.map(|string| string.bytes()));
+            let edited = edit(&mut whole, out).map_err(not_in_pages)??;
+            let value = matches!(edited, EditedAs::Written(..)).then(|| whole.into_bytes());
+            Ok::<_, CommandError>((edited, meta, value.unwrap_or_default()))
+        })??;
+        match edited {
+            (EditedAs::Nothing, ..) | (EditedAs::Looked, None, _) => {}
+            (EditedAs::Looked, Some(old), _) => {
+                let meta = Written::Edited.expiring_at(old.expire_at_ms);
+                if meta != old {
+                    let key = self.key_in(db, key);
+                    self.tx().set_meta(key, meta);
+                    self.log_request();
+                }
+            }
+            (EditedAs::Written(written, event), old, value) => {
+                let meta = written.expiring_at(old.map_or(0, |meta| meta.expire_at_ms));
+                self.put(db, key, meta, &value, event);
+                self.log_request();
+            }
+        }
+        Ok(())
+    }
+
+    fn edit_pages(
+        &mut self,
+        key: &[u8],
+        paged: &paged::Paged,
+        mut edit: impl FnMut(
+            &mut dyn StringEdit,
+            &mut Reply,
+        ) -> Result<Result<EditedAs, CommandError>, Stop>,
+    ) -> Result<(), CommandError> {
+        let mut refused = None;
+        let changed = self.change_told(key, paged, |pages, string: &mut LongString, out| {
+            Ok(match edit(&mut PagedString { string, pages }, out)? {
+                Ok(EditedAs::Nothing | EditedAs::Looked) => None,
+                Ok(EditedAs::Written(_, event)) => {
+                    Some(((), event.map_or(Vec::new(), |event| vec![event])))
+                }
+                Err(error) => {
+                    refused = Some(error);
+                    None
+                }
+            })
+        });
+        if changed.is_some() {
+            self.log_request();
+        }
+        refused.map_or(Ok(()), Err)
+    }
+}
+
+/// Nothing of a string that lies whole in its record is ever missing.
+fn not_in_pages(stop: Stop) -> CommandError {
+    CommandError::from(format!("ERR a string in one record: {stop:?}"))
+}

@@ -1,0 +1,257 @@
+//! Strings, for commands that do not care where they lie.
+
+use super::{Paged, Stop, Structure};
+use crate::resp::Reply;
+use sexton_engine::page::{Descriptor, LongString, PageError, PageId, Pages, PartKind};
+use std::ops::Range;
+
+impl Structure for LongString {
+    fn open(paged: &Paged) -> Result<Self, PageError> {
+        let page = PageId { part: PartKind::Bytes, number: 0 };
+        Self::open(&paged.descriptor).map_err(|damage| PageError::Damaged { page, damage })
+    }
+
+    fn describe(&self, descriptor: &mut Descriptor) {
+        descriptor.totals = self.totals();
+        descriptor.set_part(self.part());
+    }
+
+    fn len(&self) -> u64 {
+        self.totals().elements
+    }
+}
+
+/// The bytes of a string.
+pub trait StringBytes {
+    /// How many there are.
+    fn len(&self) -> u64;
+
+    /// Shows those of a range, cut to the string, in order and in pieces, none of which is empty.
+    ///
+    /// # Errors
+    /// What is not in memory, before the first is shown.
+    fn each(&self, range: Range<u64>, show: &mut dyn FnMut(&[u8])) -> Result<(), Stop>;
+}
+
+/// A few bytes of a string from `at` on, zeros behind its end.
+///
+/// # Errors
+/// What is not in memory.
+pub fn window<const N: usize>(string: &dyn StringBytes, at: u64) -> Result<[u8; N], Stop> {
+    let (mut window, mut filled) = ([0; N], 0);
+    string.each(at..at.saturating_add(N as u64), &mut |piece| {
+        window[filled..filled + piece.len()].copy_from_slice(piece);
+        filled += piece.len();
+    })?;
+    Ok(window)
+}
+
+/// A string that is being changed.
+pub trait StringEdit: StringBytes {
+    /// True if the key has had it before.
+    fn is_there(&self) -> bool;
+
+    /// Bytes that are in memory together where it has `len` bytes.
+    fn bytes_held(&self, len: u64) -> u64;
+
+    /// What writes at these places need is in memory: to be asked before the first of several.
+    ///
+    /// # Errors
+    /// What is not.
+    fn needs(&self, places: &mut dyn Iterator<Item = Range<u64>>) -> Result<(), Stop>;
+
+    /// Puts `content` at a place; zeros are between them and the end of what is there.
+    ///
+    /// # Errors
+    /// What is not in memory; nothing was changed.
+    fn write(&mut self, at: u64, content: &[u8]) -> Result<(), Stop>;
+}
+
+impl StringBytes for &[u8] {
+    fn len(&self) -> u64 {
+        <[u8]>::len(self) as u64
+    }
+
+    fn each(&self, range: Range<u64>, show: &mut dyn FnMut(&[u8])) -> Result<(), Stop> {
+        let end = range.end.min(StringBytes::len(self));
+        let piece = self.get(range.start as usize..end as usize).unwrap_or_default();
+        if !piece.is_empty() {
+            show(piece);
+        }
+        Ok(())
+    }
+}
+
+/// A string that lies whole in its record; it is copied when it changes.
+pub struct WholeString<'v> {
+    old: Option<&'v [u8]>,
+    new: Option<Vec<u8>>,
+}
+
+impl<'v> WholeString<'v> {
+    /// The string of a key that has this one, or none.
+    #[must_use]
+    pub fn new(old: Option<&'v [u8]>) -> Self {
+        Self { old, new: None }
+    }
+
+    fn now(&self) -> &[u8] {
+        self.new.as_deref().or(self.old).unwrap_or_default()
+    }
+
+    /// What it has become.
+    #[must_use]
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.new.unwrap_or_else(|| self.old.unwrap_or_default().to_vec())
+    }
+}
+
+impl StringBytes for WholeString<'_> {
+    fn len(&self) -> u64 {
+        self.now().len() as u64
+    }
+
+    fn each(&self, range: Range<u64>, show: &mut dyn FnMut(&[u8])) -> Result<(), Stop> {
+        self.now().each(range, show)
+    }
+}
+
+impl StringEdit for WholeString<'_> {
+    fn is_there(&self) -> bool {
+        self.old.is_some()
+    }
+
+    fn bytes_held(&self, len: u64) -> u64 {
+        len
+    }
+
+    fn needs(&self, _: &mut dyn Iterator<Item = Range<u64>>) -> Result<(), Stop> {
+        Ok(())
+    }
+
+    fn write(&mut self, at: u64, content: &[u8]) -> Result<(), Stop> {
+        let (start, end) = (at as usize, at as usize + content.len());
+        let old = self.old.unwrap_or_default();
+        let new = self.new.get_or_insert_with(|| {
+            let mut new = Vec::with_capacity(old.len().max(end));
+            new.extend_from_slice(old);
+            new
+        });
+        if content.is_empty() {
+            return Ok(());
+        }
+        if start == new.len() {
+            new.extend_from_slice(content);
+            return Ok(());
+        }
+        if new.len() < end {
+            new.resize(end, 0);
+        }
+        new[start..end].copy_from_slice(content);
+        Ok(())
+    }
+}
+
+/// A string in pages; `P` are these, or a reference that may change them.
+pub struct PagedString<S, P> {
+    /// The string.
+    pub string: S,
+    /// Its pages.
+    pub pages: P,
+}
+
+fn needs<P: Pages>(string: &LongString, pages: &P, range: Range<u64>) -> Result<(), Stop> {
+    let missing = string.missing(pages, range);
+    if missing.is_empty() { Ok(()) } else { Err(Stop::Missing(missing)) }
+}
+
+fn each<P: Pages>(
+    string: &LongString,
+    pages: &P,
+    range: Range<u64>,
+    show: impl FnMut(&[u8]),
+) -> Result<(), Stop> {
+    needs(string, pages, range.clone())?;
+    Ok(string.each(pages, range, show)?)
+}
+
+impl<P: Pages> StringBytes for PagedString<&LongString, &P> {
+    fn len(&self) -> u64 {
+        self.string.bytes()
+    }
+
+    fn each(&self, range: Range<u64>, show: &mut dyn FnMut(&[u8])) -> Result<(), Stop> {
+        each(self.string, self.pages, range, show)
+    }
+}
+
+impl<P: Pages> StringBytes for PagedString<&mut LongString, &mut P> {
+    fn len(&self) -> u64 {
+        self.string.bytes()
+    }
+
+    fn each(&self, range: Range<u64>, show: &mut dyn FnMut(&[u8])) -> Result<(), Stop> {
+        each(self.string, self.pages, range, show)
+    }
+}
+
+impl<P: Pages> StringEdit for PagedString<&mut LongString, &mut P> {
+    fn is_there(&self) -> bool {
+        true
+    }
+
+    fn bytes_held(&self, len: u64) -> u64 {
+        len.saturating_sub(self.string.bytes())
+    }
+
+    fn needs(&self, places: &mut dyn Iterator<Item = Range<u64>>) -> Result<(), Stop> {
+        let mut missing: Vec<_> =
+            places.flat_map(|place| self.string.missing(self.pages, place)).collect();
+        missing.sort_unstable();
+        missing.dedup();
+        if missing.is_empty() { Ok(()) } else { Err(Stop::Missing(missing)) }
+    }
+
+    fn write(&mut self, at: u64, content: &[u8]) -> Result<(), Stop> {
+        needs(self.string, self.pages, at..at.saturating_add(content.len() as u64))?;
+        Ok(self.string.write(self.pages, at, content)?)
+    }
+}
+
+/// The bytes of a string in pages, as a bulk string. A position is a page.
+pub struct Slice(pub Range<u64>);
+
+impl super::InPieces<LongString> for Slice {
+    fn begin<P: Pages>(&self, _: &LongString, _: &P, out: &mut Reply) -> Result<Range<u64>, Stop> {
+        out.bulk_head(self.0.end - self.0.start);
+        Ok(LongString::numbers(self.0.clone()))
+    }
+
+    fn write<P: Pages>(
+        &self,
+        string: &LongString,
+        pages: &P,
+        part: Range<u64>,
+        out: &mut Reply,
+    ) -> Result<(), Stop> {
+        let is_last = part.end == LongString::numbers(self.0.clone()).end;
+        let own = string.bytes_of(part);
+        let own = own.start.max(self.0.start)..own.end.min(self.0.end);
+        each(string, pages, own, |piece| out.bulk_piece(piece))?;
+        if is_last {
+            out.bulk_end();
+        }
+        Ok(())
+    }
+
+    fn positions(&self, string: &LongString) -> u64 {
+        string.pages()
+    }
+}
+
+/// The value that a string would have in one record.
+pub(super) fn whole<P: Pages>(string: &LongString, pages: &P) -> Result<Vec<u8>, Stop> {
+    let mut bytes = Vec::with_capacity(string.bytes() as usize);
+    each(string, pages, 0..string.bytes(), |piece| bytes.extend_from_slice(piece))?;
+    Ok(bytes)
+}
