@@ -61,8 +61,8 @@ pub use db::{Batch, Db, DbSnapshot, Range};
 pub use key::{KEY_MAX_BYTES, Key, Meta, OWN_RECORDS, Seq, Slot, VALUE_MAX_BYTES, key_too_long};
 pub use store::{
     Candidate, CheckpointReport, Commit, Compression, DeleteMode, Deletion, DiskClaim, DueKey,
-    Engine, EngineError, EngineOptions, Entry, Event, EventSink, Fault, Found, FoundPage, Iter,
-    IterOptions, LEVELS, Latched, LevelPlaces, LoadPin, LogBase, MemoryBound, MemoryParts,
+    Engine, EngineError, EngineOptions, Entry, Event, EventSink, Fault, Found, FoundPage, HeldPage,
+    Iter, IterOptions, LEVELS, Latched, LevelPlaces, LoadPin, LogBase, MemoryBound, MemoryParts,
     MemtableKind, OpenReport, Opening, OwnedKey, PLACE_PREFIX, POOL_DIR, POOL_MARKER, PageName,
     Replay, ReplayGroup, Scan, ScanItem, ScanRange, Snapshot, SnapshotInfo, SnapshotOptions,
     SnapshotValue, SnapshotWatch, Stats, SyncPolicy, Tx, TxBuf, TxPages, UNDO_DIR, UndoFull, Want,

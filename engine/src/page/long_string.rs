@@ -12,7 +12,7 @@ use super::store::{Damage, PageEdit, PageError, PageId, Pages, PartKind, at_page
 use std::ops::Range;
 
 /// Bytes of a page that is full.
-pub const PAGE_BYTES: usize = 4096;
+pub const PAGE_BYTES: usize = 8192;
 
 const ZEROS: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
 
@@ -88,6 +88,11 @@ impl LongString {
     pub fn bytes_of(&self, numbers: Range<u64>) -> Range<u64> {
         let at = |number: u64| number.saturating_mul(PAGE_BYTES as u64).min(self.bytes);
         at(numbers.start)..at(numbers.end)
+    }
+
+    /// Its pages, in order.
+    pub fn page_ids(&self) -> impl Iterator<Item = PageId> + use<> {
+        (0..self.pages()).map(page_id)
     }
 
     /// The numbers of the pages that these bytes are on.

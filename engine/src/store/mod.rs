@@ -44,7 +44,9 @@ pub use read::snapshot::{Snapshot, SnapshotOptions, SnapshotValue, SnapshotWatch
 pub use read::undo::UNDO_DIR;
 pub use read::undo_bound::UndoFull;
 pub use set_aside::{aside_name, prepare_data_dir};
-pub use tx::{Commit, Deletion, Entry, Found, FoundPage, Latched, OwnedKey, Tx, TxBuf, TxPages};
+pub use tx::{
+    Commit, Deletion, Entry, Found, FoundPage, HeldPage, Latched, OwnedKey, Tx, TxBuf, TxPages,
+};
 pub use upkeep::cold_due::DueKey;
 pub use upkeep::disk_order::DiskClaim;
 pub use upkeep::events::{Event, EventSink, Fault};

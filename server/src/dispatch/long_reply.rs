@@ -1,16 +1,19 @@
 //! Long replies: the elements of a large collection, answered piece by piece (N18).
 //!
-//! A worker that meets a request for them hands it to a helper thread, which opens a snapshot. The handler runs once for each
+//! A worker that meets a request for them hands it to a helper thread, which opens a snapshot (a string that is in memory is held there
+//! instead, block by block). The handler runs once for each
 //! piece, on the pages of the snapshot that the piece needs. The next piece follows when the client has received most of the one before.
 //! So neither the collection nor its reply is ever in memory as a whole, no other client waits, and the reply shows one instant
 //! however long it takes.
 //!
 //! In a transaction, in a script and in a snapshot session a reply is written at once, within the bounds of memory.
 
+use crate::client_memory::load_max_bytes;
 use crate::keyspace::paged::{Extent, InPieces, Paged, PastCollection, Structure};
 use crate::resp::{PackedRequest, Reply};
 use crate::server::Server;
-use sexton_engine::{EngineError, Seq, SnapshotOptions, SyncPolicy};
+use crate::value::ValueType;
+use sexton_engine::{EngineError, Found, Key, Latched, Seq, SnapshotOptions, SyncPolicy, TxBuf};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
@@ -43,6 +46,12 @@ impl LongReply {
         matches!(self, Self::Open(_))
     }
 
+    /// True if the next piece is in memory: any thread may write it.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        matches!(self, Self::Open(open) if open.collection.is_held())
+    }
+
     /// The collection that is being answered.
     pub(super) fn collection(&self) -> Option<&Paged> {
         match self {
@@ -67,7 +76,7 @@ pub struct OpenReply {
 }
 
 impl OpenReply {
-    /// Opens a snapshot for a client's request to a database; `None` if its key holds no collection in pages by now. May block.
+    /// Opens a snapshot for a client's request to a database, or holds a string that is in memory; `None` if its key holds no collection in pages by now. May block.
     ///
     /// # Errors
     /// There are too many snapshots, or the key cannot be read.
@@ -78,6 +87,11 @@ impl OpenReply {
         now_ms: u64,
     ) -> Result<Option<Self>, EngineError> {
         let engine = &server.engine;
+        let waits = engine.sync_policy() == SyncPolicy::Always;
+        if let Some(collection) = hold(server, (db, key), now_ms) {
+            let (required, left) = (if waits { engine.last_seq() } else { 0 }, None);
+            return Ok(Some(Self { collection, request, now_ms, required, left }));
+        }
         let options = SnapshotOptions {
             name: format!("reply-{client_id}"),
             timeout_ms: server.settings.snapshot_max_age_s.load(Ordering::Relaxed) * 1000,
@@ -87,7 +101,6 @@ impl OpenReply {
         if found.meta.is_expired(now_ms) {
             return Ok(None);
         }
-        let waits = engine.sync_policy() == SyncPolicy::Always;
         let required = if waits { snapshot.seq() } else { 0 };
         let collection = PastCollection::open(&snapshot, db, found.meta, &found.value)?;
         Ok(collection.map(|collection| {
@@ -127,6 +140,26 @@ impl OpenReply {
             }
         }
     }
+}
+
+/// The string in pages of a key, where it is in memory and no longer than a request may load: others may change the key meanwhile, and
+/// memory would be needed for both.
+fn hold(server: &Server, (db, bytes): (usize, &[u8]), now_ms: u64) -> Option<PastCollection> {
+    let engine = &server.engine;
+    let key = Key { slot: engine.slot_of(db), bytes, hash: engine.hash(bytes) };
+    // What was written lately is not copied then.
+    engine.settle_pages();
+    let (hashes, mut buf) = ([key.hash], TxBuf::default());
+    let occupied = server.running_scripts.occupied();
+    let mut tx = engine.begin_unless(Latched::Hashes(&hashes), occupied, &mut buf)?;
+    let Found::Live(entry) = tx.find(key) else { return None };
+    let paged = Paged::of_entry(entry).ok()??;
+    let is_held = paged.value_type() == Some(ValueType::String)
+        && !paged.meta.is_expired(now_ms)
+        && paged.descriptor.totals.bytes <= load_max_bytes(server);
+    let held = if is_held { PastCollection::hold(&mut tx, key, paged) } else { None };
+    tx.commit();
+    held
 }
 
 /// The first `count` positions in the order of the reply, and the others.

@@ -78,7 +78,7 @@ pub(super) struct Connection {
     pub(super) stream: Stream,
     pub(super) session: Arc<Session>,
     /// Absent while a helper thread has it.
-    client: Option<Box<Client>>,
+    pub(super) client: Option<Box<Client>>,
     scanner: Scanner,
     /// Bytes that could not be executed yet, from `input_start` on.
     input: Vec<u8>,
@@ -619,15 +619,10 @@ impl Connection {
             }
             Some(Parked::Helper(slot)) => {
                 let Some(helped) = slot.lock().take() else { return Poll::Pending };
-                self.closing |= helped.client.closing;
-                self.client = Some(helped.client);
                 worker.reply.truncate(0);
                 worker.reply.raw(&helped.reply);
-                self.put_out(worker, helped.required, cx);
-                if self.client.as_ref().is_some_and(|client| client.long_reply.is_open()) {
-                    self.parked = Some(Parked::Unsent);
-                    return Poll::Ready(());
-                }
+                self.has_run(worker, helped.client, helped.required, cx);
+                return Poll::Ready(());
             }
             Some(Parked::Unsent) => {
                 let closes = self.closing;
@@ -635,8 +630,7 @@ impl Connection {
                     return Poll::Pending;
                 }
                 if let Some(client) = self.client.take_if(|_| !closes) {
-                    self.go_on(client);
-                    return Poll::Pending;
+                    return self.go_on(worker, client, cx);
                 }
             }
         }

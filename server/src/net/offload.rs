@@ -1,6 +1,7 @@
 //! Requests of a connection that helper threads run: those that may block, and long replies, a run for each piece.
 
 use super::connection::{Connection, Helped, Parked};
+use super::worker::WorkerState;
 use crate::client_memory::load_max_bytes;
 use crate::dispatch::client::Client;
 use crate::dispatch::{Args, Executor, Outcome, error_of};
@@ -11,7 +12,8 @@ use parking_lot::Mutex;
 use sexton_engine::{EngineError, Seq};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::Duration;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 impl Connection {
     /// Has a helper thread run a request.
@@ -30,9 +32,38 @@ impl Connection {
         });
     }
 
-    /// Has a helper thread write the next piece of a long reply.
-    pub(super) fn go_on(&mut self, client: Box<Client>) {
-        self.help(client, |executor, server, client, out| executor.go_on(server, client, out));
+    /// Writes the next piece of a long reply, or has a helper thread do so where it may have to be read.
+    pub(super) fn go_on(
+        &mut self,
+        worker: &mut WorkerState,
+        mut client: Box<Client>,
+        cx: &mut Context<'_>,
+    ) -> Poll<()> {
+        if !client.long_reply.is_held() {
+            self.help(client, |executor, server, client, out| executor.go_on(server, client, out));
+            return Poll::Pending;
+        }
+        worker.slice.passes(Instant::now());
+        worker.reply.truncate(0);
+        worker.reply.set_resp3(client.resp3);
+        let required = worker.executor.go_on(&self.server, &mut client, &mut worker.reply);
+        worker.slice.passes(Instant::now());
+        self.has_run(worker, client, required, cx);
+        Poll::Ready(())
+    }
+
+    /// The client is back from a run whose reply is that of the worker, and waits for this write. More of the reply may follow.
+    pub(super) fn has_run(
+        &mut self,
+        worker: &mut WorkerState,
+        client: Box<Client>,
+        required: Seq,
+        cx: &mut Context<'_>,
+    ) {
+        self.closing |= client.closing;
+        self.parked = client.long_reply.is_open().then_some(Parked::Unsent);
+        self.client = Some(client);
+        self.put_out(worker, required, cx);
     }
 
     /// Has a helper thread do a job with the client, which returns with what the job has written. The job does not panic.

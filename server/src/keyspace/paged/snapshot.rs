@@ -1,12 +1,12 @@
-//! Collections in pages as others than their writers see them: those of a snapshot, and whole ones.
+//! Collections in pages as others than their writers see them: those of the past, and whole ones.
 
 use super::{
     Extent, Failed, Keyed, Paged, Ranked, Stop, Structure, damaged, each_of_list, over, whole,
 };
 use crate::keyspace::collection::Field;
 use crate::value::ValueType;
-use sexton_engine::page::{List, PageError, PageId, Pages, PartKind};
-use sexton_engine::{EngineError, Key, Meta, PageName, Snapshot, Tx};
+use sexton_engine::page::{List, LongString, PageError, PageId, Pages, PartKind};
+use sexton_engine::{EngineError, HeldPage, Key, Meta, PageName, Snapshot, Tx};
 use sexton_persistence::rdb::{CollectionKind, Element};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -14,40 +14,50 @@ use std::ops::Range;
 /// Pages that are read at once.
 const PAGES_TOGETHER: usize = 256;
 
-/// Pages that were read of a snapshot.
+/// Pages of the past, which stay as they were.
 #[derive(Default)]
 pub struct PastPages {
-    read: HashMap<PageId, Vec<u8>>,
+    read: HashMap<PageId, HeldPage>,
+    /// Those of a string, by their numbers.
+    held: Vec<HeldPage>,
 }
 
 impl Pages for PastPages {
     type Edit<'a>
-        = &'a mut Vec<u8>
+        = Vec<u8>
     where
         Self: 'a;
 
     fn read(&self, page: PageId) -> Result<&[u8], PageError> {
-        self.read.get(&page).map(Vec::as_slice).ok_or(PageError::Missing(page))
+        let found = match self.held.get(page.number as usize) {
+            Some(held) => Some(held),
+            None => self.read.get(&page),
+        };
+        found.map(|held| &**held).ok_or(PageError::Missing(page))
     }
 
-    fn edit(&mut self, page: PageId) -> Result<&mut Vec<u8>, PageError> {
-        self.read.get_mut(&page).ok_or(PageError::Missing(page))
+    /// What is changed of the past is forgotten.
+    fn edit(&mut self, page: PageId) -> Result<Vec<u8>, PageError> {
+        self.read(page).map(<[u8]>::to_vec)
     }
 
-    fn add(&mut self, page: PageId, payload: &[u8]) {
-        self.read.insert(page, payload.to_vec());
-    }
+    fn add(&mut self, _: PageId, _: &[u8]) {}
 
-    fn remove(&mut self, page: PageId) {
-        self.read.remove(&page);
-    }
+    fn remove(&mut self, _: PageId) {}
 }
 
-/// A collection in pages as a snapshot saw it; its pages are read when they are needed. May
-/// block: not for a worker thread.
+/// Where a collection of the past is.
+enum Source {
+    /// In this snapshot of the store; its database.
+    Snapshot(Snapshot, usize),
+    /// All of its pages are held.
+    Memory,
+}
+
+/// A collection in pages as it was once. What is not held is read of a snapshot when it is needed, which may block: not for a worker
+/// thread.
 pub struct PastCollection {
-    snapshot: Snapshot,
-    db: usize,
+    source: Source,
     /// Its root.
     pub paged: Paged,
     pages: PastPages,
@@ -65,8 +75,26 @@ impl PastCollection {
         value: &[u8],
     ) -> Result<Option<Self>, EngineError> {
         let paged = Paged::of(meta, value)?;
-        let snapshot = snapshot.clone();
-        Ok(paged.map(|paged| Self { snapshot, db, paged, pages: PastPages::default() }))
+        let source = Source::Snapshot(snapshot.clone(), db);
+        Ok(paged.map(|paged| Self { source, paged, pages: PastPages::default() }))
+    }
+
+    /// The string in pages that a key has now, if all of it is in memory; its pages stay there as long as this exists.
+    pub fn hold(tx: &mut Tx<'_>, key: Key<'_>, paged: Paged) -> Option<Self> {
+        let (cid, string) =
+            (paged.descriptor.collection, LongString::open(&paged.descriptor).ok()?);
+        let mut held = Vec::with_capacity(string.pages() as usize);
+        for page in string.page_ids() {
+            held.push(tx.hold_page(key, cid, page.into())?);
+        }
+        let pages = PastPages { held, ..PastPages::default() };
+        Some(Self { source: Source::Memory, paged, pages })
+    }
+
+    /// True if nothing of it has to be read.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        matches!(self.source, Source::Memory)
     }
 
     /// Runs an operation on its pages until none is missing, and forgets them; but for those that say where the elements of a list
@@ -81,6 +109,7 @@ impl PastCollection {
         let cid = self.paged.descriptor.collection;
         loop {
             let missing = match operation(&self.paged, &self.pages) {
+                Ok(done) if self.is_held() => return Ok(done),
                 Ok(done) => {
                     let is_list = self.paged.value_type() == Some(ValueType::List);
                     let stays = |page: &PageId| is_list && page.part == PartKind::Counts;
@@ -92,10 +121,13 @@ impl PastCollection {
             };
             for part in missing.chunks(PAGES_TOGETHER) {
                 let names: Vec<_> = part.iter().map(|page| PageName::from(*page)).collect();
-                let contents = self.snapshot.pages(self.db, cid, &names)?;
+                let contents = match &self.source {
+                    Source::Snapshot(snapshot, db) => snapshot.pages(*db, cid, &names)?,
+                    Source::Memory => vec![None; names.len()],
+                };
                 for (page, content) in part.iter().zip(contents) {
                     let content = content.ok_or_else(|| damaged(PageError::Absent(*page)))?;
-                    self.pages.read.insert(*page, content);
+                    self.pages.read.insert(*page, HeldPage::from(content));
                 }
             }
         }
@@ -204,7 +236,7 @@ impl PastCollection {
 
 impl std::fmt::Debug for PastCollection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let pages = self.pages.read.len();
+        let pages = self.pages.read.len() + self.pages.held.len();
         f.debug_struct("PastCollection").field("pages", &pages).finish_non_exhaustive()
     }
 }
