@@ -25,6 +25,9 @@ use sexton_engine::{Seq, SyncPolicy, TxBuf, Want};
 use std::sync::Arc;
 use std::time::Instant;
 
+/// A larger request is run by a helper thread: copying it into the log, the memtable and the table takes about a millisecond a megabyte.
+const LARGE_REQUEST_BYTES: usize = 512 << 10;
+
 /// A thread's state for running requests; reused from request to request.
 pub struct Executor {
     /// The commands that it knows.
@@ -142,6 +145,7 @@ impl Executor {
         out.limit(written_max_bytes(server, &client.session));
         let load_refused = std::mem::take(&mut client.load_refused);
         let outcome = match self.gate(server, client, args) {
+            Ok((spec, Verdict::Run)) if self.hands_over(spec, args) => Outcome::Offload,
             Ok((spec, Verdict::Run)) if spec.class == Class::Script => {
                 self.run_script(server, client, spec, args, out, now_ms)
             }
@@ -195,6 +199,14 @@ impl Executor {
         }
         self.changes.tell_own(&server.events, server.post(), (&client.session, out));
         outcome
+    }
+
+    /// True for a request that is so large that others should not wait for it.
+    fn hands_over(&self, spec: &CommandSpec, args: Args<'_>) -> bool {
+        !(self.may_block || self.replaying)
+            && args.span_bytes() > LARGE_REQUEST_BYTES
+            && spec.class == Class::Keyed
+            && !spec.flags.contains(Flags::BLOCKING)
     }
 
     /// CLIENT CACHING applies to the next request, or the next transaction.

@@ -5,6 +5,7 @@
 
 use super::batch::{BatchRun, Kind};
 use super::helper::HelperPool;
+use super::offload::{OWN_BUFFER_BYTES, Offloaded};
 use super::room::{READ_STEP_BYTES, room_to_make};
 use super::stream::Stream;
 use super::worker::{READ_BUFFER_BYTES, WorkerState};
@@ -93,6 +94,8 @@ pub(super) struct Connection {
     /// The round in which it last asked to be woken by the durable sequence.
     pub(super) holding_round: u64,
     pub(super) parked: Option<Parked>,
+    /// A request that a helper thread is to run.
+    pub(super) offloaded: Option<Offloaded>,
     /// Keep what was loaded for the first request of the input, until it has run.
     pins: Pins,
     /// Keys of later requests are loaded along with those of the first: not if they were too large together.
@@ -146,6 +149,7 @@ impl Connection {
             held: VecDeque::new(),
             holding_round: 0,
             parked: None,
+            offloaded: None,
             pins: Pins::default(),
             loads_ahead: true,
             closing: false,
@@ -313,6 +317,7 @@ impl Connection {
         if let Poll::Ready(Ok(count @ 1..)) = read {
             self.count_input(count);
             let used = self.process(worker, &mut buffer, cx);
+            self.offload(&buffer);
             self.input.extend_from_slice(&buffer[used..]);
         }
         buffer.clear();
@@ -353,6 +358,13 @@ impl Connection {
         let mut input = std::mem::take(&mut self.input);
         let start = self.input_start;
         self.input_start += self.process(worker, &mut input[start..], cx);
+        if self.input_start - start >= OWN_BUFFER_BYTES && self.offloaded.is_some() {
+            let rest = input.split_off(self.input_start);
+            self.offload_with(input, start);
+            (input, self.input_start) = (rest, 0);
+        } else {
+            self.offload(&input[start..]);
+        }
         self.input = input;
         if self.input_start == self.input.len() {
             self.input = Vec::new();
@@ -434,9 +446,11 @@ impl Connection {
                         worker.tell_prefixes(&self.server, &client);
                         self.put_out(worker, required, cx);
                         client.resp3 = worker.reply.is_resp3();
-                        let args = Args::new(&buf[base..], worker.batch.args(&request));
-                        self.offload(client, args, now_ms);
-                        self.account(commands, last);
+                        let ranges = worker.batch.args(&request).iter();
+                        let ranges = ranges.map(|&(a, b)| (a + base as u32, b + base as u32));
+                        let ranges = ranges.collect();
+                        let offloaded = Offloaded { client, ranges, now_ms, commands, last };
+                        self.offloaded = Some(offloaded);
                         return used;
                     }
                     client.let_go(&mut self.pins);
@@ -492,7 +506,7 @@ impl Connection {
         }
     }
 
-    fn account(&self, commands: u64, last: &'static str) {
+    pub(super) fn account(&self, commands: u64, last: &'static str) {
         if commands != 0 {
             self.session.note_goes_on();
             if self.parked.is_some() {

@@ -15,10 +15,42 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+/// A request is handed over with the buffer that it came in, if that has so much of it: a copy would keep the worker busy.
+pub(super) const OWN_BUFFER_BYTES: usize = 64 << 10;
+
+/// A request for a helper thread.
+pub(super) struct Offloaded {
+    pub(super) client: Box<Client>,
+    /// Where its arguments are in the buffer of the connection.
+    pub(super) ranges: Vec<(u32, u32)>,
+    /// When it came.
+    pub(super) now_ms: u64,
+    /// Requests that were done with it, it included, and the last of them before it; they are not accounted for yet.
+    pub(super) commands: u64,
+    pub(super) last: &'static str,
+}
+
 impl Connection {
-    /// Has a helper thread run a request.
-    pub(super) fn offload(&mut self, client: Box<Client>, args: Args<'_>, now_ms: u64) {
-        let (bytes, ranges) = pack(args.from(0));
+    /// Has a helper thread run the request that was left for one, if there is one, whose arguments are in `buf`.
+    pub(super) fn offload(&mut self, buf: &[u8]) {
+        let Some(mut offloaded) = self.offloaded.take() else { return };
+        let (bytes, ranges) = pack(Args::new(buf, &offloaded.ranges).from(0));
+        offloaded.ranges = ranges;
+        self.hand_over(offloaded, bytes);
+    }
+
+    /// The same where the helper thread gets the buffer with the arguments, which begin at `start` of it.
+    pub(super) fn offload_with(&mut self, buf: Vec<u8>, start: usize) {
+        let Some(mut offloaded) = self.offloaded.take() else { return };
+        for (first, last) in &mut offloaded.ranges {
+            *first += start as u32;
+            *last += start as u32;
+        }
+        self.hand_over(offloaded, buf);
+    }
+
+    fn hand_over(&mut self, offloaded: Offloaded, bytes: Vec<u8>) {
+        let Offloaded { client, ranges, now_ms, commands, last } = offloaded;
         self.help(client, move |executor, server, client, out| {
             let args = Args::new(&bytes, &ranges);
             let run = AssertUnwindSafe(|| run(executor, server, client, args, out, now_ms));
@@ -30,6 +62,7 @@ impl Connection {
                 0
             })
         });
+        self.account(commands, last);
     }
 
     /// Writes the next piece of a long reply, or has a helper thread do so where it may have to be read.

@@ -66,6 +66,13 @@ impl<'a> Args<'a> {
         self.ranges.len()
     }
 
+    /// Bytes from the beginning of the first argument to the end of the last.
+    #[must_use]
+    pub fn span_bytes(&self) -> usize {
+        let ends = self.ranges.first().zip(self.ranges.last());
+        ends.map_or(0, |(first, last)| (last.1 - first.0) as usize)
+    }
+
     /// True when there is not even a name.
     #[must_use]
     pub fn is_empty(&self) -> bool {
