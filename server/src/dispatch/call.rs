@@ -35,15 +35,21 @@ pub(crate) fn call(ctx: &mut Ctx<'_, '_>, mark: usize) -> Result<Called, Command
 }
 
 /// Like [`call`], but for a single request. If it needs pages that are on a device, it ends with
-/// [`Client::missed`](crate::dispatch::client::Client::missed) set, and runs again once they are in memory.
+/// [`Client::missed`](crate::dispatch::client::Client::missed) set, and runs again once they are in memory. `on_worker`: others wait for
+/// this thread, so that a request which takes long ends with [`Client::is_heavy`](crate::dispatch::client::Client::is_heavy) set, and runs
+/// on a helper thread.
 ///
 /// # Errors
 /// Those of [`call`], and that it has missed something.
 #[inline]
-pub(super) fn call_missing(ctx: &mut Ctx<'_, '_>, mark: usize) -> Result<Called, CommandError> {
-    ctx.client.may_miss = true;
+pub(super) fn call_missing(
+    ctx: &mut Ctx<'_, '_>,
+    mark: usize,
+    on_worker: bool,
+) -> Result<Called, CommandError> {
+    (ctx.client.may_miss, ctx.client.may_hand_over) = (true, on_worker);
     let called = call(ctx, mark);
-    ctx.client.may_miss = false;
+    (ctx.client.may_miss, ctx.client.may_hand_over) = (false, false);
     called
 }
 

@@ -48,6 +48,10 @@ pub struct Client {
     pub may_miss: bool,
     /// What such a command needs.
     pub missed: Vec<Want>,
+    /// A command that takes long may end, to run again on a helper thread.
+    pub may_hand_over: bool,
+    /// Such a command has ended, or runs there.
+    pub is_heavy: bool,
     /// How the reply to its request leaves.
     pub long_reply: LongReply,
     /// The search of a request that runs again.

@@ -168,6 +168,11 @@ impl<'e> Ctx<'_, 'e> {
             return false;
         }
         self.delete_due(db, from);
+        if let Found::Live(entry) = self.tx().find(from)
+            && let Ok(Some(paged)) = paged::Paged::of_entry(entry)
+        {
+            self.hand_over_above(paged.descriptor.totals.bytes);
+        }
         self.tx().can_rename_paged(from, to)
     }
 

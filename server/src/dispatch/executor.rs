@@ -21,7 +21,7 @@ use crate::jobs::eviction;
 use crate::resp::{Reply, pack};
 use crate::server::Server;
 use crate::session::TrackingMode;
-use sexton_engine::{Seq, SyncPolicy, TxBuf, Want};
+use sexton_engine::{Engine, Seq, SyncPolicy, TxBuf, Want};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -195,6 +195,7 @@ impl Executor {
         if matches!(outcome, Outcome::Done(_)) {
             client.reply_mode.end_request();
             client.end_search(server);
+            client.is_heavy = false;
             self.end_caching(client, args);
         }
         self.changes.tell_own(&server.events, server.post(), (&client.session, out));
@@ -297,8 +298,17 @@ impl Executor {
             ),
             scope @ (Scope::Keys | Scope::All) => {
                 let latched = latch(&mut self.hashes, server, scope, spec, args);
-                let occupied = server.running_scripts.occupied();
-                let Some(mut tx) = engine.begin_unless(latched, occupied, &mut self.tx_buf) else {
+                // Who needs one of its latches does not wait for it, but comes back.
+                let is_heavy = client.is_heavy || args.span_bytes() > LARGE_REQUEST_BYTES;
+                let holds = (is_heavy && self.may_block && !self.replaying)
+                    .then(|| server.running_scripts.start_other(Engine::shard_bits(latched)));
+                let begun = if holds.is_some() {
+                    Some(engine.begin(latched, &mut self.tx_buf))
+                } else {
+                    let occupied = server.running_scripts.occupied();
+                    engine.begin_unless(latched, occupied, &mut self.tx_buf)
+                };
+                let Some(mut tx) = begun else {
                     return wait_or_refuse(server, client, out, mark);
                 };
                 let cold = cold_keys_before(server, client.db, spec, args, &self.hashes, &mut tx);
@@ -314,7 +324,7 @@ impl Executor {
                 let args = args.with_key_hashes(&self.hashes, spec.keys.first);
                 let mut ctx =
                     Ctx { server, client, table, args, spec, out, tx: tx_ref, changes, now_ms };
-                match call_missing(&mut ctx, mark) {
+                match call_missing(&mut ctx, mark, !self.may_block) {
                     Ok(_) if let Some(would_wait) = client.would_wait.take() => {
                         out.truncate(mark);
                         // Under the latches of its keys: any later writer sees it.
@@ -338,6 +348,10 @@ impl Executor {
                     Ok(called) => (called, commit(server, tx, changes, scope, &self.hashes)),
                     Err(error) => {
                         take_back(server, tx, changes, spec.name);
+                        if client.is_heavy && !self.may_block {
+                            out.truncate(mark);
+                            return Outcome::Offload;
+                        }
                         let missed = std::mem::take(&mut client.missed);
                         if !missed.is_empty() {
                             out.truncate(mark);

@@ -71,7 +71,7 @@ impl Executor {
         let tx_ref = Some(&mut tx);
         let args = args.with_key_hashes(&self.hashes, 1);
         let mut ctx = Ctx { server, client, table, args, spec, out, tx: tx_ref, changes, now_ms };
-        let ended = match call_missing(&mut ctx, mark) {
+        let ended = match call_missing(&mut ctx, mark, true) {
             Ok(_) if client.long_reply.is_wanted() => {
                 // The long way finds that again, and hands it to a helper thread.
                 take_back(server, tx, changes, spec.name);
@@ -83,8 +83,9 @@ impl Executor {
             Ok(called) => (called, commit(server, tx, changes, Scope::Keys, &self.hashes)),
             Err(error) => {
                 take_back(server, tx, changes, spec.name);
-                if !std::mem::take(&mut client.missed).is_empty() {
-                    // The long way meets them again, and has them loaded.
+                let is_heavy = std::mem::take(&mut client.is_heavy);
+                if is_heavy || !std::mem::take(&mut client.missed).is_empty() {
+                    // The long way finds that again: what is missed is loaded, what is heavy handed over.
                     out.truncate(mark);
                     out.limit(u64::MAX);
                     return None;

@@ -20,15 +20,20 @@ pub enum EditedAs {
 
 impl Ctx<'_, '_> {
     /// Looks at the string of a key of the client's database, `None` for no string; what `look` has written is dropped where it stops.
+    /// `goes_through`: so many bytes of one of this length.
     ///
     /// # Errors
     /// WRONGTYPE.
     pub fn read_string<R>(
         &mut self,
         key: &[u8],
+        goes_through: impl Fn(u64) -> u64,
         mut look: impl FnMut(Option<&dyn StringBytes>, &mut Reply) -> Result<R, Stop>,
     ) -> Result<R, CommandError> {
-        if let Some(paged) = self.paged::<Strings>(Purpose::Read, key)? {
+        // What runs again is counted once.
+        let purpose = if self.client.is_heavy { Purpose::Write } else { Purpose::Read };
+        if let Some(paged) = self.paged::<Strings>(purpose, key)? {
+            self.hand_over_above(goes_through(paged.descriptor.totals.bytes));
             return Ok(self.read_pages(key, &paged, |string: &LongString, pages, out| {
                 look(Some(&PagedString { string, pages }), out)
             }));

@@ -1,14 +1,15 @@
-//! Long-running scripts: which ones run, the shards they hold, and how they are ended.
+//! Long-running scripts, and other requests that take long: which ones run, the shards they hold, and how scripts are ended.
 
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// A script that runs on a dedicated thread.
+/// A script that runs on a dedicated thread, or another request that takes long there.
 #[derive(Debug)]
 pub struct Running {
     since: Instant,
+    is_script: bool,
     /// Its shards' latches, a bit each.
     shards: u64,
     /// Set from outside to stop the script.
@@ -90,8 +91,18 @@ pub struct Occupied<'a> {
 impl RunningScripts {
     /// A script is about to take these latches and to run.
     pub fn start(&self, shards: u64) -> Occupied<'_> {
+        self.occupy(shards, true)
+    }
+
+    /// The same for another request that takes long: nobody can end it, and who waits for it is not told BUSY.
+    pub fn start_other(&self, shards: u64) -> Occupied<'_> {
+        self.occupy(shards, false)
+    }
+
+    fn occupy(&self, shards: u64, is_script: bool) -> Occupied<'_> {
         let running = Arc::new(Running {
             since: Instant::now(),
+            is_script,
             shards,
             kill: Arc::default(),
             has_written: AtomicBool::new(false),
@@ -110,7 +121,7 @@ impl RunningScripts {
         self.occupied.store(shards, Ordering::SeqCst);
     }
 
-    /// The shards that are held, or waited for, by scripts that may take long.
+    /// The shards that are held, or waited for, by what may take long.
     #[must_use]
     pub fn occupied(&self) -> &AtomicU64 {
         &self.occupied
@@ -123,10 +134,11 @@ impl RunningScripts {
         self.occupied.load(Ordering::Relaxed) != 0
     }
 
-    /// For how long the oldest has been running.
+    /// For how long the oldest script has been running.
     #[must_use]
     pub fn longest(&self) -> Option<Duration> {
-        self.all.lock().iter().map(|running| running.since.elapsed()).max()
+        let all = self.all.lock();
+        all.iter().filter(|running| running.is_script).map(|script| script.since.elapsed()).max()
     }
 
     /// True when the oldest runs a function.

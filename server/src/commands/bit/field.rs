@@ -177,13 +177,17 @@ fn run(
 }
 
 fn read(ctx: &mut Ctx<'_, '_>, operations: &[(Field, Action)]) -> CommandResult {
-    ctx.read_string(ctx.args.get(1), |string, out| {
-        out.array(operations.len());
-        for (field, _) in operations {
-            out.int(string.map_or(Ok(0), |string| field.get(string))? as i64);
-        }
-        Ok(())
-    })
+    ctx.read_string(
+        ctx.args.get(1),
+        |_| 0,
+        |string, out| {
+            out.array(operations.len());
+            for (field, _) in operations {
+                out.int(string.map_or(Ok(0), |string| field.get(string))? as i64);
+            }
+            Ok(())
+        },
+    )
 }
 
 /// BITFIELD_RO key [GET form offset ...].

@@ -35,6 +35,11 @@ fn bits(start: i64, end: i64, by_bit: bool, bytes: u64) -> Option<RangeInclusive
     Some(if by_bit { start..=end } else { start * 8..=end * 8 + 7 })
 }
 
+/// How many bytes these bits are in.
+fn bytes_of(bits: Option<RangeInclusive<u64>>) -> u64 {
+    bits.map_or(0, |bits| bits.end() / 8 - bits.start() / 8 + 1)
+}
+
 /// Ones of whole bytes, a word at a time.
 fn ones(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<WORD_BYTES>();
@@ -105,18 +110,22 @@ pub(super) fn bitcount(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         }
         _ => Err(CommandError::Syntax),
     };
-    ctx.read_string(key, |string, out| {
-        let Some(string) = string else {
-            out.int(0);
-            return Ok(Ok(()));
-        };
-        let asked = match asked(string.len()) {
-            Ok(asked) => asked,
-            Err(error) => return Ok(Err(error)),
-        };
-        out.int(asked.map_or(Ok(0), |bits| count(string, &bits))? as i64);
-        Ok(Ok(()))
-    })?
+    ctx.read_string(
+        key,
+        |len| asked(len).map_or(0, bytes_of),
+        |string, out| {
+            let Some(string) = string else {
+                out.int(0);
+                return Ok(Ok(()));
+            };
+            let asked = match asked(string.len()) {
+                Ok(asked) => asked,
+                Err(error) => return Ok(Err(error)),
+            };
+            out.int(asked.map_or(Ok(0), |bits| count(string, &bits))? as i64);
+            Ok(Ok(()))
+        },
+    )?
 }
 
 /// BITPOS key bit [start [end [BYTE|BIT]]]. Zeros follow a string, where no end is given.
@@ -144,23 +153,27 @@ pub(super) fn bitpos(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         }
         Ok(bits(start, end, by_bit, bytes))
     };
-    ctx.read_string(key, |string, out| {
-        let Some(string) = string else {
-            out.int(if bit { -1 } else { 0 });
-            return Ok(Ok(()));
-        };
-        let asked = match asked(string.len()) {
-            Ok(asked) => asked,
-            Err(error) => return Ok(Err(error)),
-        };
-        let none = if bit || args.len() >= 5 { -1 } else { string.len() as i64 * 8 };
-        let position = match asked {
-            Some(bits) => find(string, &bits, bit)?.map_or(none, |at| at as i64),
-            None => -1,
-        };
-        out.int(position);
-        Ok(Ok(()))
-    })?
+    ctx.read_string(
+        key,
+        |len| asked(len).map_or(0, bytes_of),
+        |string, out| {
+            let Some(string) = string else {
+                out.int(if bit { -1 } else { 0 });
+                return Ok(Ok(()));
+            };
+            let asked = match asked(string.len()) {
+                Ok(asked) => asked,
+                Err(error) => return Ok(Err(error)),
+            };
+            let none = if bit || args.len() >= 5 { -1 } else { string.len() as i64 * 8 };
+            let position = match asked {
+                Some(bits) => find(string, &bits, bit)?.map_or(none, |at| at as i64),
+                None => -1,
+            };
+            out.int(position);
+            Ok(Ok(()))
+        },
+    )?
 }
 
 #[cfg(test)]

@@ -16,10 +16,14 @@ fn bit_at(string: &dyn StringBytes, at: u64) -> Result<u8, Stop> {
 /// GETBIT key offset.
 pub(super) fn getbit(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (key, at) = (ctx.args.get(1), position(ctx, ctx.args.get(2), None)?);
-    ctx.read_string(key, |string, out| {
-        out.int(string.map_or(Ok(0), |string| bit_at(string, at))?.into());
-        Ok(())
-    })
+    ctx.read_string(
+        key,
+        |_| 0,
+        |string, out| {
+            out.int(string.map_or(Ok(0), |string| bit_at(string, at))?.into());
+            Ok(())
+        },
+    )
 }
 
 /// SETBIT key offset value. No operation if the bit already has this value, unless the string must grow.

@@ -53,10 +53,14 @@ pub(super) fn append(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 
 /// STRLEN key.
 pub(super) fn strlen(ctx: &mut Ctx<'_, '_>) -> CommandResult {
-    ctx.read_string(ctx.args.get(1), |string, out| {
-        out.int(string.map_or(0, |string| string.len() as i64));
-        Ok(())
-    })
+    ctx.read_string(
+        ctx.args.get(1),
+        |_| 0,
+        |string, out| {
+            out.int(string.map_or(0, |string| string.len() as i64));
+            Ok(())
+        },
+    )
 }
 
 /// The bytes that GETRANGE's inclusive positions name in a string of so many; negative ones count from the end.
