@@ -45,6 +45,8 @@ fn command(random: &mut Random) -> String {
         35 => format!("PERSIST {key}"),
         36 => format!("INCR {key}"),
         37 => format!("MGET {key} {other} none"),
+        // Only what it says of the types is of interest: it takes long.
+        38 if random.below(10) == 0 => format!("LCS {key} none LEN"),
         38 => format!("PEXPIREAT {key} 99999999999999"),
         _ => format!("RPUSH {key} element"),
     }

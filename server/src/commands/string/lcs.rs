@@ -2,7 +2,7 @@
 
 use crate::client_memory::transient_max_bytes;
 use crate::dispatch::{Args, CommandError, CommandResult, Ctx, OUT_OF_MEMORY, Purpose};
-use crate::keyspace::{Strings, expect};
+use crate::keyspace::Strings;
 
 struct Options {
     length_only: bool,
@@ -135,17 +135,14 @@ impl Table {
 
 /// LCS key1 key2 [LEN] [IDX] [MINMATCHLEN n] [WITHMATCHLEN].
 pub(super) fn lcs(ctx: &mut Ctx<'_, '_>) -> CommandResult {
-    let db = ctx.client.db;
     let mut strings = [Vec::new(), Vec::new()];
     for (at, string) in strings.iter_mut().enumerate() {
         let key = ctx.args.get(at + 1);
-        *string =
-            ctx.inspect(Purpose::Read, db, key, |entry, _| match expect::<Strings>(entry) {
-                Ok(string) => Ok(string.map_or_else(Vec::new, |string| string.bytes().to_vec())),
-                Err(_) => {
-                    Err(CommandError::text("ERR The specified keys must contain string values"))
-                }
-            })?;
+        *string = ctx
+            .lookup::<Strings, _>(Purpose::Read, key, |string, _| {
+                string.map_or_else(Vec::new, |string| string.bytes().to_vec())
+            })
+            .map_err(|_| CommandError::text("ERR The specified keys must contain string values"))?;
     }
     let options = Options::parse(ctx.args)?;
     let [a, b] = &strings;

@@ -1,0 +1,166 @@
+"""python3 -m long_strings [--edits 600] [--mb 32]
+
+Strings of up to some megabytes, edited at random beside redis-server: replies byte for byte, DEBUG DIGEST, after kill -9, after
+BGREWRITEAOF and from the file of BGSAVE, in memory and with a `maxmemory` that holds a fraction of them. Then one client works on
+strings of `--mb` megabytes, and another asks for small keys meanwhile.
+"""
+
+import argparse
+import os
+import random
+import shutil
+import tempfile
+
+from crash_loop import persistent_memory
+from harness.resp import ReplyError
+from harness.server import Server
+from harness.steps import Steps
+from harness.visitor import Visitor, answer_ms
+
+#: Lengths of what is written: within a page, over the end of one, over several, so much that a helper thread writes it.
+LENGTHS = (1, 10, 5000, 20_000, 300_000, 700_000)
+LONGEST = 3_000_000
+
+
+def request(rng, keys, longest):
+    key, other, third = (b"s:%d" % rng.randrange(keys) for _ in range(3))
+    at = rng.randrange(longest)
+    text = bytes([rng.randrange(256)]) * rng.choice(LENGTHS)
+    bit = rng.randrange(2)
+    start = rng.randrange(-longest, longest)
+    return rng.choice([
+        lambda: [b"APPEND", key, text],
+        lambda: [b"APPEND", key, text],
+        lambda: [b"SETRANGE", key, at, text],
+        lambda: [b"SETRANGE", key, at, text],
+        lambda: [b"SETBIT", key, 8 * at + 3, bit],
+        lambda: [b"BITFIELD", key, "SET", "u63", 8 * at + 5, at, "GET", "i16", at, "INCRBY", "u7", 8 * at, 99],
+        lambda: [b"GETRANGE", key, start, start + len(text)],
+        lambda: [b"GET", key],
+        lambda: [b"STRLEN", key],
+        lambda: [b"GETBIT", key, 8 * at],
+        lambda: [b"BITCOUNT", key, start, start + 50_000],
+        lambda: [b"BITCOUNT", key],
+        lambda: [b"BITPOS", key, bit, start],
+        lambda: [b"BITOP", "XOR", other, key, third],
+        lambda: [b"COPY", key, other, "REPLACE"],
+        lambda: [b"RENAME", key, other],
+        lambda: [b"SET", key, text, "PX", 10**9],
+        lambda: [b"GETEX", key, "PERSIST"],
+        lambda: [b"MGET", key, other],
+        lambda: [b"DUMP", key] if rng.randrange(4) == 0 else [b"OBJECT", "ENCODING", key],
+    ])()
+
+
+def ask(connection, words):
+    try:
+        return connection.cmd(*words)
+    except ReplyError as error:
+        return error.args
+
+
+def run(connection, words, in_transaction):
+    """The reply; one that fails in EXEC fails there."""
+    if not in_transaction:
+        return ask(connection, words)
+    connection.cmd("MULTI")
+    connection.cmd(*words)
+    return [error.args if isinstance(error, ReplyError) else error for error in connection.cmd("EXEC")]
+
+
+def edit(steps, name, ours, theirs, edits, rng, extent):
+    """The same requests to both."""
+    for connection in (ours, theirs):
+        connection.cmd("HELLO", 3 if rng.randrange(2) else 2)
+    differs = ""
+    for number in range(edits):
+        words, in_transaction = request(rng, *extent), rng.randrange(8) == 0
+        got, expected = (run(connection, words, in_transaction) for connection in (ours, theirs))
+        if got != expected:
+            differs = f"request {number}: {str(words)[:100]}: {str(got)[:80]} instead of {str(expected)[:80]}"
+            break
+    steps.check(f"{name}: {edits} requests are answered as redis-server does", not differs, differs)
+
+
+def check_edits(steps, name, options, edits, seed, extent=(6, LONGEST), env=None):
+    rng = random.Random(seed)
+    redis = {"appendonly": "no", "enable-debug-command": "yes"}
+    with Server("redis", redis) as reference, \
+            Server("sexton", {"appendonly": "yes", "enable-debug-command": "yes", **options}, env=env) as server:
+        theirs = reference.connect()
+        ours = server.connect()
+        for number in range(extent[0]):
+            words = [b"SET", b"s:%d" % number, rng.randbytes(extent[1])]
+            ours.cmd(*words), theirs.cmd(*words)
+        ours.close()
+        for round_number in range(3):
+            ours = server.connect()
+            edit(steps, f"{name}, round {round_number}", ours, theirs, edits // 3, rng, extent)
+            digest = theirs.cmd("DEBUG", "DIGEST")
+            steps.equal(f"{name}, round {round_number}: equal data", ours.cmd("DEBUG", "DIGEST"), digest)
+            if round_number == 1 and env is None:
+                ours.cmd("BGREWRITEAOF")
+                while ours.cmd("INFO", "persistence").find(b"aof_rewrite_in_progress:1") >= 0:
+                    pass
+            ours.close()
+            server.kill()
+            server.start()
+            ours = server.connect()
+            steps.equal(f"{name}, round {round_number}: equal after kill -9", ours.cmd("DEBUG", "DIGEST"), digest)
+            ours.close()
+        ours = server.connect()
+        ours.cmd("SAVE")
+        with tempfile.TemporaryDirectory() as directory:
+            shutil.copy(os.path.join(server.directory, "dump.rdb"), directory)
+            with Server("redis", redis, directory=directory) as loaded:
+                connection = loaded.connect()
+                steps.equal(f"{name}: redis-server loads what SAVE wrote", connection.cmd("DEBUG", "DIGEST"), digest)
+
+
+def check_others(steps, mb):
+    """Half of the others' answers, and all but the slowest, while one client works on strings of so many megabytes."""
+    with Server("sexton", {"appendonly": "yes"}) as server:
+        connection = server.connect(timeout_s=120)
+        keys = [b"small:%d" % number for number in range(500)]
+        for key in keys:
+            connection.cmd("SET", key, b"v")
+        content = os.urandom(1 << 20) * mb
+        for name, requests in {
+            "SET": [[b"SET", b"k%d" % number, content] for number in range(4)],
+            "APPEND, SETRANGE, SETBIT": [words for number in range(300) for words in (
+                [b"APPEND", b"k0", b"x" * 10], [b"SETRANGE", b"k1", number * 5003, b"abc"], [b"SETBIT", b"k2", number * 7001, 1])],
+            "GET": [[b"GET", b"k%d" % number] for number in range(4)],
+            "GETRANGE": [[b"GETRANGE", b"k3", number * 1000, number * 1000 + 900] for number in range(500)],
+            "COPY, RENAME, BITCOUNT": [[b"COPY", b"k0", b"c"], [b"RENAME", b"c", b"d"], [b"BITCOUNT", b"d"], [b"DEL", b"d"]] * 2,
+        }.items():
+            visitor = Visitor(server, keys, rate=200)
+            for words in requests:
+                connection.cmd(*words)
+            half_ms, *_, late_ms, longest_ms = answer_ms(visitor.leave())
+            steps.check(f"others are answered beside {name} of {mb} MB", half_ms < 50 and longest_ms < 2000,
+                        f"half within {half_ms:.2f} ms, 99.9 % within {late_ms:.1f} ms, the longest {longest_ms:.0f} ms")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--edits", type=int, default=600)
+    parser.add_argument("--mb", type=int, default=32)
+    parser.add_argument("--seed", type=int, default=1)
+    args = parser.parse_args()
+    steps = Steps("long strings")
+    check_edits(steps, "in memory", {}, args.edits, args.seed)
+    check_edits(steps, "always", {"appendfsync": "always"}, args.edits // 2, args.seed + 1)
+    # A request may have three megabytes of it, BITOP's result included.
+    small = {"maxmemory": "96mb", "memtable-bytes": "4mb"}
+    check_edits(steps, "beyond memory", small, args.edits, args.seed + 2, (250, 700_000))
+    check_edits(steps, "in small pieces", {"collection-inline-max": "64"}, args.edits // 2, args.seed + 3)
+    wbl = {}
+    place, env = persistent_memory(wbl)
+    check_edits(steps, "write-behind", wbl, args.edits // 2, args.seed + 4, env=env)
+    shutil.rmtree(place)
+    check_others(steps, args.mb)
+    steps.finish()
+
+
+if __name__ == "__main__":
+    main()
