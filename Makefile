@@ -139,6 +139,9 @@ growth: setup build ## 1,000,000 EXPIREs, WATCHes and locks, 100,000 connections
 larger-than-memory: setup build ## 2,000,000 keys of 1 KB under maxmemory 256mb
 	$(PY) -m larger_than_memory
 
+long-strings: setup build ## random edits of long strings beside redis-server, and others beside strings of 100 MB (a few minutes)
+	$(PY) -m long_strings --edits 6000 --mb 100 $(ARGS)
+
 large-collections: setup build ## a list, set, hash and sorted set of 10,000,000 elements under maxmemory 256mb (an hour; ARGS='--elements 600000 --maxmemory-mb 32')
 	$(PY) -m large_collections $(ARGS)
 

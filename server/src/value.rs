@@ -78,6 +78,13 @@ impl ValueType {
     }
 }
 
+/// True for the flags of a string that lies whole in its record.
+#[inline]
+#[must_use]
+pub fn is_whole_string(flags: u8) -> bool {
+    matches!(flags & TYPE_MASK, PLAIN_STRING | FLOAT_STRING)
+}
+
 /// What OBJECT ENCODING answers for a string.
 #[must_use]
 pub fn string_encoding(flags: u8, value: &[u8]) -> &'static str {

@@ -108,6 +108,28 @@ fn a_long_reply_in_pieces_is_that_of_one_instant() {
 }
 
 #[test]
+fn a_long_string_is_answered_as_it_was_when_the_reply_began() {
+    let mut bench = Bench::new();
+    let (mut client, mut other) = (bench.client(), bench.client());
+    let content: String = (0..150_000).map(|number| format!("{number:0>16}")).collect();
+    bench.run(&mut client, &format!("SET s {content}"));
+    for line in ["GET s", "GETRANGE s 12345 -54321"] {
+        let as_one = whole(&mut bench, &mut client, line);
+        let pieces = pieces(&mut bench, &mut client, line, |bench, nth| {
+            // Pages that were written before the reply began, and again in the same epoch.
+            for at in (0..2_400_000).step_by(100_000) {
+                bench.run(&mut other, &format!("SETRANGE s {at} changed{nth}"));
+            }
+            bench.run(&mut other, "APPEND s more");
+        });
+        assert!(pieces.len() > 7, "{line}: {} pieces", pieces.len());
+        assert!(pieces.iter().all(|piece| piece.len() < 2 * PIECE_BYTES), "{line}");
+        assert!(pieces.concat() == as_one, "{line}");
+        assert!(whole(&mut bench, &mut client, line) != as_one, "{line}: the changes concern it");
+    }
+}
+
+#[test]
 fn a_collection_that_has_changed_before_its_long_reply_begins_is_answered_as_it_is() {
     let (mut bench, mut client) = bench();
     let mut other = bench.client();

@@ -26,9 +26,7 @@ impl<'v> StringView<'v> {
     #[inline]
     #[must_use]
     pub fn of(entry: Entry<'v>) -> Option<Self> {
-        let meta = entry.meta();
-        let is_string = ValueType::of(meta.flags) == Some(ValueType::String);
-        (is_string && !meta.is_paged()).then_some(Self(entry))
+        value::is_whole_string(entry.meta().flags).then_some(Self(entry))
     }
 
     /// Its bytes.

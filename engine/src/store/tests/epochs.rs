@@ -258,3 +258,31 @@ fn changes_in_place_fill_the_memtable_by_their_log_bytes() {
     assert!(first.filled_bytes() >= 1 << 20);
     engine.abandon();
 }
+
+#[test]
+fn a_page_that_is_held_stays_as_it_was() {
+    for (memtable, settles) in
+        [(MemtableKind::Hash, true), (MemtableKind::Hash, false), (MemtableKind::SkipList, true)]
+    {
+        let mut fixture = Fixture::new(memtable);
+        if settles {
+            fixture.engine.settle_pages();
+        }
+        let root = Fixture::root(&fixture.engine);
+        let mut tx = Fixture::begin(&fixture.engine, &mut fixture.buf);
+        let mut hold = |number| tx.hold_page(root, fixture.cid, page(number).into());
+        let held = [0, 1].map(|number| hold(number).expect("in memory"));
+        assert!(hold(2).is_none(), "there is no such page");
+        tx.commit();
+        for _ in 0..3 {
+            fixture.commit(|pages| {
+                append(pages, 0, b"more");
+                pages.edit(page(1)).expect("in memory").write(7, b"other");
+                1
+            });
+        }
+        let (first, second, _) = fixture.state();
+        assert!(first == b"amoremoremore" && second[7..12] == *b"other");
+        assert!(*held[0] == *b"a" && *held[1] == [b'a'; 100]);
+    }
+}
