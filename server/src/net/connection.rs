@@ -4,8 +4,8 @@
 //! worker's buffers while a batch runs. An idle connection owns no buffer.
 
 use super::batch::{BatchRun, Kind};
+use super::handed_over::{OWN_BUFFER_BYTES, Offloaded};
 use super::helper::HelperPool;
-use super::offload::{OWN_BUFFER_BYTES, Offloaded};
 use super::room::{READ_STEP_BYTES, room_to_make};
 use super::stream::Stream;
 use super::worker::{READ_BUFFER_BYTES, WorkerState};

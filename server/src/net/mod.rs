@@ -5,6 +5,7 @@ mod batch;
 mod batch_tests;
 mod connection;
 mod early;
+mod handed_over;
 mod helper;
 mod listener;
 mod offload;

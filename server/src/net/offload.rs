@@ -1,6 +1,7 @@
 //! Requests of a connection that helper threads run: those that may block, and long replies, a run for each piece.
 
 use super::connection::{Connection, Helped, Parked};
+use super::handed_over::Offloaded;
 use super::worker::WorkerState;
 use crate::client_memory::load_max_bytes;
 use crate::dispatch::client::Client;
@@ -14,21 +15,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
-
-/// A request is handed over with the buffer that it came in, if that has so much of it: a copy would keep the worker busy.
-pub(super) const OWN_BUFFER_BYTES: usize = 64 << 10;
-
-/// A request for a helper thread.
-pub(super) struct Offloaded {
-    pub(super) client: Box<Client>,
-    /// Where its arguments are in the buffer of the connection.
-    pub(super) ranges: Vec<(u32, u32)>,
-    /// When it came.
-    pub(super) now_ms: u64,
-    /// Requests that were done with it, it included, and the last of them before it; they are not accounted for yet.
-    pub(super) commands: u64,
-    pub(super) last: &'static str,
-}
 
 impl Connection {
     /// Has a helper thread run the request that was left for one, if there is one, whose arguments are in `buf`.
