@@ -214,10 +214,10 @@ pub(super) fn bitfield(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         if let Err(error) = bounds.check(string, end) {
             return Ok(Err(error));
         }
-        let has_grown = end > string.len();
+        let has_grown = end > string.len_bytes();
         let windows =
             operations.iter().map(|(field, _)| field.at / 8..field.at / 8 + WINDOW_BYTES as u64);
-        string.needs(&mut windows.chain([end - 1..end]))?;
+        string.needs(&mut windows.chain(std::iter::once(end - 1..end)))?;
         if has_grown {
             string.write(end - 1, &[0])?;
         }

@@ -118,7 +118,7 @@ pub(super) fn bitcount(ctx: &mut Ctx<'_, '_>) -> CommandResult {
                 out.int(0);
                 return Ok(Ok(()));
             };
-            let asked = match asked(string.len()) {
+            let asked = match asked(string.len_bytes()) {
                 Ok(asked) => asked,
                 Err(error) => return Ok(Err(error)),
             };
@@ -161,11 +161,11 @@ pub(super) fn bitpos(ctx: &mut Ctx<'_, '_>) -> CommandResult {
                 out.int(if bit { -1 } else { 0 });
                 return Ok(Ok(()));
             };
-            let asked = match asked(string.len()) {
+            let asked = match asked(string.len_bytes()) {
                 Ok(asked) => asked,
                 Err(error) => return Ok(Err(error)),
             };
-            let none = if bit || args.len() >= 5 { -1 } else { string.len() as i64 * 8 };
+            let none = if bit || args.len() >= 5 { -1 } else { string.len_bytes() as i64 * 8 };
             let position = match asked {
                 Some(bits) => find(string, &bits, bit)?.map_or(none, |at| at as i64),
                 None => -1,

@@ -39,7 +39,7 @@ pub(super) fn setbit(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         let mask = 0x80 >> (at % 8);
         let old = u8::from(byte & mask != 0);
         out.int(old.into());
-        if at / 8 < string.len() && old == bit {
+        if at / 8 < string.len_bytes() && old == bit {
             return Ok(Ok(EditedAs::Looked));
         }
         if let Err(error) = bounds.check(string, at / 8 + 1) {

@@ -26,7 +26,7 @@ impl Bounds {
 
     /// Refuses a string that ends at `end`.
     pub(in crate::commands) fn check(self, string: &dyn StringEdit, end: u64) -> CommandResult {
-        let len = string.len().max(end);
+        let len = string.len_bytes().max(end);
         if end > self.max_bytes {
             return Err(TOO_LONG);
         }
@@ -40,13 +40,13 @@ pub(super) fn append(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (key, tail) = (ctx.args.get(1), ctx.args.get(2));
     let bounds = Bounds::of(ctx);
     ctx.edit_string(key, |string, out| {
-        let len = string.len();
+        let len = string.len_bytes();
         if let Err(error) = bounds.check(string, len.saturating_add(tail.len() as u64)) {
             return Ok(Err(error));
         }
         let written = if string.is_there() { Written::Edited } else { Written::Whole };
         string.write(len, tail)?;
-        out.int(string.len() as i64);
+        out.int(string.len_bytes() as i64);
         Ok(Ok(EditedAs::Written(written, Some(Event::string("append")))))
     })
 }
@@ -57,7 +57,7 @@ pub(super) fn strlen(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         ctx.args.get(1),
         |_| 0,
         |string, out| {
-            out.int(string.map_or(0, |string| string.len() as i64));
+            out.int(string.map_or(0, |string| string.len_bytes() as i64));
             Ok(())
         },
     )
@@ -117,7 +117,7 @@ pub(super) fn setrange(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let bounds = Bounds::of(ctx);
     ctx.edit_string(key, |string, out| {
         if patch.is_empty() {
-            out.int(string.len() as i64);
+            out.int(string.len_bytes() as i64);
             return Ok(Ok(EditedAs::Nothing));
         }
         let end = offset.saturating_add(patch.len() as u64);
@@ -125,7 +125,7 @@ pub(super) fn setrange(ctx: &mut Ctx<'_, '_>) -> CommandResult {
             return Ok(Err(error));
         }
         string.write(offset, patch)?;
-        out.int(string.len() as i64);
+        out.int(string.len_bytes() as i64);
         Ok(Ok(EditedAs::Written(Written::Edited, Some(Event::string("setrange")))))
     })
 }

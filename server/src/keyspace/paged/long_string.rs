@@ -24,7 +24,7 @@ impl Structure for LongString {
 /// The bytes of a string.
 pub trait StringBytes {
     /// How many there are.
-    fn len(&self) -> u64;
+    fn len_bytes(&self) -> u64;
 
     /// Shows those of a range, cut to the string, in order and in pieces, none of which is empty.
     ///
@@ -68,12 +68,12 @@ pub trait StringEdit: StringBytes {
 }
 
 impl StringBytes for &[u8] {
-    fn len(&self) -> u64 {
-        <[u8]>::len(self) as u64
+    fn len_bytes(&self) -> u64 {
+        self.len() as u64
     }
 
     fn each(&self, range: Range<u64>, show: &mut dyn FnMut(&[u8])) -> Result<(), Stop> {
-        let end = range.end.min(StringBytes::len(self));
+        let end = range.end.min(StringBytes::len_bytes(self));
         let piece = self.get(range.start as usize..end as usize).unwrap_or_default();
         if !piece.is_empty() {
             show(piece);
@@ -107,7 +107,7 @@ impl<'v> WholeString<'v> {
 }
 
 impl StringBytes for WholeString<'_> {
-    fn len(&self) -> u64 {
+    fn len_bytes(&self) -> u64 {
         self.now().len() as u64
     }
 
@@ -176,7 +176,7 @@ fn each<P: Pages>(
 }
 
 impl<P: Pages> StringBytes for PagedString<&LongString, &P> {
-    fn len(&self) -> u64 {
+    fn len_bytes(&self) -> u64 {
         self.string.bytes()
     }
 
@@ -186,7 +186,7 @@ impl<P: Pages> StringBytes for PagedString<&LongString, &P> {
 }
 
 impl<P: Pages> StringBytes for PagedString<&mut LongString, &mut P> {
-    fn len(&self) -> u64 {
+    fn len_bytes(&self) -> u64 {
         self.string.bytes()
     }
 
