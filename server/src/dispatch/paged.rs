@@ -128,6 +128,7 @@ impl Ctx<'_, '_> {
 
     /// The same as [`inspect`](Self::inspect), but a collection in pages is shown as if it lay in one record. One that is of none
     /// of the `wanted` types is shown as it lies in its root: nothing is read to say that it is of another type.
+    #[inline]
     pub fn inspect_whole<R>(
         &mut self,
         purpose: Purpose,
@@ -135,11 +136,11 @@ impl Ctx<'_, '_> {
         wanted: &[ValueType],
         look: impl FnOnce(Option<Entry<'_>>, &mut Reply) -> R,
     ) -> R {
-        let (key_of, now_ms) = (self.key_in(db, key), self.now_ms);
-        let reads_here = !self.client.may_miss;
         if !self.server.engine.has_pages() || self.client.snapshot_session.is_some() {
             return self.inspect(purpose, db, key, look);
         }
+        let (key_of, now_ms) = (self.key_in(db, key), self.now_ms);
+        let reads_here = !self.client.may_miss;
         let Some(tx) = self.tx.as_deref_mut() else {
             return self.inspect(purpose, db, key, look);
         };
