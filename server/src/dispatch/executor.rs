@@ -324,7 +324,9 @@ impl Executor {
                 let args = args.with_key_hashes(&self.hashes, spec.keys.first);
                 let mut ctx =
                     Ctx { server, client, table, args, spec, out, tx: tx_ref, changes, now_ms };
-                match call_missing(&mut ctx, mark, !self.may_block) {
+                // One that waits for other clients does so with its worker.
+                let on_worker = !self.may_block && !spec.flags.contains(Flags::BLOCKING);
+                match call_missing(&mut ctx, mark, on_worker) {
                     Ok(_) if let Some(would_wait) = client.would_wait.take() => {
                         out.truncate(mark);
                         // Under the latches of its keys: any later writer sees it.

@@ -1,8 +1,10 @@
 //! Commands on strings in pages: their replies match those for a single record, and edits copy a fraction.
 
+use super::Outcome;
 use super::paged_tests::Random;
 use super::tests::Bench;
 use crate::value::thresholds::Thresholds;
+use std::sync::atomic::Ordering;
 
 /// A bench that stores strings above 8 times and 512 times `inline_bytes` bytes in pages.
 fn bench(inline_bytes: u64) -> Bench {
@@ -132,4 +134,39 @@ fn what_is_refused_changes_nothing() {
         assert_eq!(bench.run(&mut client, request), format!("{reply}\r\n"), "{request}");
     }
     assert_eq!(bench.run(&mut client, "DEBUG DIGEST"), before);
+}
+
+#[test]
+fn what_takes_long_is_handed_to_a_thread_that_nobody_waits_for() {
+    let mut bench = bench(2048);
+    let mut client = bench.client();
+    let content = "x".repeat(2_000_000);
+    bench.run(&mut client, &format!("SET s {content}"));
+    bench.run(&mut client, "RPUSH other 1");
+    for (request, reply) in [
+        (format!("SET t {content}"), "+OK\r\n"),
+        ("BITCOUNT s".to_owned(), ":8000000\r\n"),
+        ("COPY s u".to_owned(), ":1\r\n"),
+        ("RENAME u v".to_owned(), "+OK\r\n"),
+        ("BITOP NOT s s".to_owned(), ":2000000\r\n"),
+    ] {
+        let name = &request[..8];
+        let hits = bench.server.stats.hits();
+        let before = bench.run(&mut client, "DEBUG DIGEST");
+        bench.executor.may_block = false;
+        let (outcome, nothing) = bench.try_at(&mut client, &request, super::tests::NOW_MS);
+        assert!(matches!(outcome, Outcome::Offload) && nothing.is_empty(), "{name}: {outcome:?}");
+        bench.executor.may_block = true;
+        assert_eq!(bench.run(&mut client, "DEBUG DIGEST"), before, "{name}");
+        client.is_heavy = !request.starts_with("SET");
+        assert_eq!(bench.run(&mut client, &request), reply, "{name}");
+        assert!(!client.is_heavy, "{name}");
+        assert!(bench.server.stats.hits() - hits <= 1, "{name}: counted once");
+        assert_eq!(bench.server.running_scripts.occupied().load(Ordering::Relaxed), 0, "{name}");
+    }
+    bench.executor.may_block = false;
+    for request in ["STRLEN s", "APPEND s x", "GETBIT s 5", "SETBIT s 5 1", "BITCOUNT s 5 100"] {
+        let (outcome, _) = bench.try_at(&mut client, request, super::tests::NOW_MS);
+        assert!(matches!(outcome, Outcome::Done(_)), "{request}: {outcome:?}");
+    }
 }
