@@ -234,6 +234,9 @@ bench-groups: setup build ## requests of consumer groups beside redis-server, wi
 expiry: setup build ## 1,000,000 keys due at one instant, 100,000 a second, and cold ones, beside redis-server and valkey-server (ARGS=--quick)
 	$(PY) scripts/bench_expiry.py $(ARGS)
 
+large-values: setup build ## one client on values of 100 MB and others beside it, beside redis-server and valkey-server (5 min)
+	$(PY) scripts/bench_large_values.py $(ARGS)
+
 studies: study-tools ## the four studies, then the report: at most 2 h 30 min, goes on after a stop (ARGS=--plan, --full)
 	$(PY) scripts/study_all.py $(ARGS)
 
