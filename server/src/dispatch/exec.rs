@@ -6,6 +6,7 @@ use super::after::{
 use super::call::{Called, call, run_guarded};
 use super::client::{Client, Queued, ScriptTurn, ScriptWants};
 use super::commit::{commit, publish, take_back};
+use super::heavy::LARGE_REQUEST_BYTES;
 use super::latch::{Scope, each_key};
 use super::load::{Slots, cold_keys, cold_pages, wants};
 use super::{
@@ -223,7 +224,8 @@ impl Executor {
         }
         let has = |class| transaction.queued.iter().any(|queued| queued.spec.class == class);
         let has_script = has(Class::Script);
-        if (has(Class::Offload) || has_script) && !self.may_block {
+        let is_large = client.queued_bytes() > LARGE_REQUEST_BYTES;
+        if (has(Class::Offload) || has_script || is_large) && !self.may_block {
             client.transaction = Some(transaction);
             return Outcome::Offload;
         }
@@ -234,11 +236,14 @@ impl Executor {
             .any(|queued| queued.spec.traits.has(Traits::CHANGES_SETTINGS));
         let _hold = sets.then(|| server.config.hold());
         let latched = latch_all(&mut self.hashes, server, client, &transaction.queued);
-        let occupied =
-            has_script.then(|| server.running_scripts.start(Engine::shard_bits(latched)));
-        // One with a script holds up others, and waits for its latches as long as it takes.
+        let (running_scripts, shards) = (&server.running_scripts, Engine::shard_bits(latched));
+        let occupied = match has_script {
+            true => Some(running_scripts.start(shards)),
+            false => is_large.then(|| running_scripts.start_other(shards)),
+        };
+        // One with a script, or a large one, holds up others, and waits for its latches as long as it takes.
         let nobody = AtomicU64::new(0);
-        let others = if has_script { &nobody } else { server.running_scripts.occupied() };
+        let others = if occupied.is_some() { &nobody } else { running_scripts.occupied() };
         let Some(mut tx) = engine.begin_unless(latched, others, &mut self.tx_buf) else {
             client.transaction = Some(transaction);
             return Outcome::Paced;
@@ -266,7 +271,7 @@ impl Executor {
         client.session.queued_bytes.store(0, Ordering::Relaxed);
 
         let (mark, db_before) = (out.len(), client.db);
-        let running = occupied.as_ref().map(|occupied| &occupied.running);
+        let running = occupied.as_ref().filter(|_| has_script).map(|occupied| &occupied.running);
         let calls = Calls { table: self.table, worker: self.worker, server, now_ms, running };
         let ran = calls.run(client, &transaction.queued, (&mut tx, &mut self.changes), out);
         client.session.queued.store(0, Ordering::Relaxed);

@@ -7,6 +7,7 @@ use super::commit::{commit, publish, take_back};
 use super::exec::abort;
 use super::fast_counts::{FastCounts, PlainSpecs};
 use super::gate::{Refusal, Verdict, wait_or_refuse};
+use super::heavy::LARGE_REQUEST_BYTES;
 use super::latch::{Scope, latch};
 use super::load::{cold_keys_before, wants};
 use super::long_reply::{LongReply, OpenReply};
@@ -24,9 +25,6 @@ use crate::session::TrackingMode;
 use sexton_engine::{Engine, Seq, SyncPolicy, TxBuf, Want};
 use std::sync::Arc;
 use std::time::Instant;
-
-/// A larger request is run by a helper thread: copying it into the log, the memtable and the table takes about a millisecond a megabyte.
-const LARGE_REQUEST_BYTES: usize = 512 << 10;
 
 /// A thread's state for running requests; reused from request to request.
 pub struct Executor {

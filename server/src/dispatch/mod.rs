@@ -31,6 +31,7 @@ mod gate;
 mod guard;
 #[cfg(test)]
 mod hash_field_tests;
+mod heavy;
 mod kept_search;
 mod latch;
 mod left_out;

@@ -13,9 +13,6 @@ use crate::value::ValueType;
 use sexton_engine::page::List;
 use sexton_engine::{EngineError, Entry, Found, Key, TxPages};
 
-/// So many bytes of pages are gone through in about a millisecond.
-pub(super) const HEAVY_BYTES: u64 = 1 << 20;
-
 fn whole_or_give_up<T>(found: Result<T, EngineError>) -> T {
     found.unwrap_or_else(|error| give_up(error))
 }
@@ -35,15 +32,6 @@ impl Ctx<'_, '_> {
                 self.client.watch_search(self.server);
                 miss()
             }
-        }
-    }
-
-    /// Ends the run of this command if it is going to work on more than a worker should keep others waiting for, in bytes: it runs again
-    /// on a helper thread. What it has done is taken back.
-    pub fn hand_over_above(&mut self, bytes: u64) {
-        if self.client.may_hand_over && bytes > HEAVY_BYTES {
-            self.client.is_heavy = true;
-            miss()
         }
     }
 

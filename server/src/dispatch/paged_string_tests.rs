@@ -170,3 +170,21 @@ fn what_takes_long_is_handed_to_a_thread_that_nobody_waits_for() {
         assert!(matches!(outcome, Outcome::Done(_)), "{request}: {outcome:?}");
     }
 }
+
+#[test]
+fn a_large_transaction_is_handed_over_as_a_whole() {
+    let mut bench = bench(2048);
+    let mut client = bench.client();
+    let half = format!("APPEND s {}", "x".repeat(400_000));
+    bench.executor.may_block = false;
+    bench.run_all(&mut client, &["MULTI", &half, &half, "STRLEN s"]);
+    let (outcome, nothing) = bench.try_at(&mut client, "EXEC", super::tests::NOW_MS);
+    assert!(matches!(outcome, Outcome::Offload) && nothing.is_empty(), "{outcome:?}");
+    bench.executor.may_block = true;
+    let reply = bench.run(&mut client, "EXEC");
+    assert_eq!(reply, "*3\r\n:400000\r\n:800000\r\n:800000\r\n");
+    assert_eq!(bench.server.running_scripts.occupied().load(Ordering::Relaxed), 0);
+    bench.executor.may_block = false;
+    bench.run_all(&mut client, &["MULTI", "STRLEN s"]);
+    assert_eq!(bench.run(&mut client, "EXEC"), "*1\r\n:800000\r\n");
+}

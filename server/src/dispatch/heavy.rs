@@ -1,0 +1,23 @@
+//! What takes long enough to keep others waiting: large requests, and work on many pages. Outside of scripts it runs on a helper thread, and
+//! who needs a latch of it comes back meanwhile (docs/scripts.md).
+
+use super::Ctx;
+use super::guard::miss;
+
+/// Bytes of a request, or of all commands of a transaction, above which it does: copying them into the log, the memtable and the table
+/// takes about a millisecond a megabyte.
+pub(super) const LARGE_REQUEST_BYTES: usize = 512 << 10;
+
+/// So many bytes of pages are gone through in about a millisecond.
+const HEAVY_BYTES: u64 = 1 << 20;
+
+impl Ctx<'_, '_> {
+    /// Ends the run of this command if it is going to work on more than a worker should keep others waiting for, in bytes: it runs again
+    /// on a helper thread. What it has done is taken back.
+    pub fn hand_over_above(&mut self, bytes: u64) {
+        if self.client.may_hand_over && bytes > HEAVY_BYTES {
+            self.client.is_heavy = true;
+            miss()
+        }
+    }
+}
