@@ -391,15 +391,20 @@ const EDITED_FACTOR: u64 = 8;
 /// The same of one that was written whole: larger ones take a worker milliseconds to copy, and more memory than a piece of a reply.
 const WRITTEN_FACTOR: u64 = 512;
 
+/// No shorter string is in pages, whatever the longest collection is: each of them is `raw`.
+const STRING_MIN_BYTES: u64 = 64;
+
 /// Writes a value: one operation. A collection of more than `inline_max_bytes`, and a string of several times that, is laid out in
 /// pages, where the store keeps some.
 pub fn put(tx: &mut Tx<'_>, key: Key<'_>, meta: Meta, value: &[u8], inline_max_bytes: u64) {
-    let factor = match ValueType::of(meta.flags) {
-        Some(ValueType::String) if meta.flags & RAW_STRING != 0 => EDITED_FACTOR,
-        Some(ValueType::String) => WRITTEN_FACTOR,
-        _ => 1,
+    let (factor, least_bytes) = match ValueType::of(meta.flags) {
+        Some(ValueType::String) if meta.flags & RAW_STRING != 0 => {
+            (EDITED_FACTOR, STRING_MIN_BYTES)
+        }
+        Some(ValueType::String) => (WRITTEN_FACTOR, STRING_MIN_BYTES),
+        _ => (1, 0),
     };
-    let max_bytes = inline_max_bytes.saturating_mul(factor);
+    let max_bytes = inline_max_bytes.saturating_mul(factor).max(least_bytes);
     if value.len() as u64 > max_bytes && put_in_pages(tx, key, meta, value).is_some() {
         return;
     }
