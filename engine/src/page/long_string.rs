@@ -20,12 +20,6 @@ fn page_id(number: u64) -> PageId {
     PageId { part: PartKind::Bytes, number }
 }
 
-/// The numbers of the pages of these bytes.
-fn numbers(bytes: &Range<u64>) -> Range<u64> {
-    let page_bytes = PAGE_BYTES as u64;
-    if bytes.is_empty() { 0..0 } else { bytes.start / page_bytes..bytes.end.div_ceil(page_bytes) }
-}
-
 /// What of these bytes is on the page with this number: where it begins there, and where it ends.
 fn on_page(bytes: &Range<u64>, number: u64) -> Range<usize> {
     let first = number * PAGE_BYTES as u64;
@@ -52,7 +46,7 @@ impl LongString {
     pub fn open(descriptor: &Descriptor) -> Result<Self, Damage> {
         let bytes = descriptor.totals.bytes;
         let pages = descriptor.part(PartKind::Bytes).map(|part| u64::from(part.pages));
-        if bytes == 0 || pages != Some(bytes.div_ceil(PAGE_BYTES as u64)) {
+        if bytes == 0 || pages != Some(Self { bytes }.pages()) {
             return damage(20, "as many bytes as the pages of a string have");
         }
         Ok(Self { bytes })
@@ -97,14 +91,19 @@ impl LongString {
 
     /// The numbers of the pages that these bytes are on.
     #[must_use]
-    pub fn numbers(bytes: Range<u64>) -> Range<u64> {
-        numbers(&bytes)
+    pub fn numbers(bytes: &Range<u64>) -> Range<u64> {
+        let page_bytes = PAGE_BYTES as u64;
+        if bytes.is_empty() {
+            0..0
+        } else {
+            bytes.start / page_bytes..bytes.end.div_ceil(page_bytes)
+        }
     }
 
     /// The pages of these bytes that there are and that are not in memory.
     pub fn missing<P: Pages>(&self, pages: &P, bytes: Range<u64>) -> Vec<PageId> {
         let there = bytes.start..bytes.end.min(self.bytes);
-        numbers(&there).map(page_id).filter(|page| !pages.is_in_memory(*page)).collect()
+        Self::numbers(&there).map(page_id).filter(|page| !pages.is_in_memory(*page)).collect()
     }
 
     /// The payload of a page.
@@ -126,7 +125,7 @@ impl LongString {
         mut show: impl FnMut(&[u8]),
     ) -> Result<(), PageError> {
         let bytes = bytes.start..bytes.end.min(self.bytes);
-        for number in numbers(&bytes) {
+        for number in Self::numbers(&bytes) {
             let (payload, wanted) = (self.page(pages, number)?, on_page(&bytes, number));
             let there = wanted.start.min(payload.len())..wanted.end.min(payload.len());
             let (lacking, there) = (wanted.len() - there.len(), &payload[there]);
@@ -152,7 +151,7 @@ impl LongString {
         if bytes.is_empty() {
             return Ok(());
         }
-        let (touched, old_pages) = (numbers(&bytes), self.pages());
+        let (touched, old_pages) = (Self::numbers(&bytes), self.pages());
         for number in touched.start..touched.end.min(old_pages) {
             self.page(pages, number)?;
         }

@@ -76,7 +76,8 @@ pub struct OpenReply {
 }
 
 impl OpenReply {
-    /// Opens a snapshot for a client's request to a database, or holds a string that is in memory; `None` if its key holds no collection in pages by now. May block.
+    /// Opens a snapshot for a client's request to a database, or holds a string that is in memory; `None` if its key holds no collection
+    /// in pages by now. May block.
     ///
     /// # Errors
     /// There are too many snapshots, or the key cannot be read.

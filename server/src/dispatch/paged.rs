@@ -132,7 +132,7 @@ impl Ctx<'_, '_> {
         let Some(tx) = self.tx.as_deref_mut() else {
             return self.inspect(purpose, db, key, look);
         };
-        let is_paged = match tx.find(key_of) {
+        let may_be_paged = match tx.find(key_of) {
             Found::Live(entry) => entry.meta().is_paged(),
             Found::Absent => false,
             Found::Cold => {
@@ -140,12 +140,10 @@ impl Ctx<'_, '_> {
                 true
             }
         };
-        if !is_paged {
+        if !may_be_paged {
             return self.inspect(purpose, db, key, look);
         }
-        if matches!(self.tx().find(key_of), Found::Live(entry) if entry.meta().is_paged()) {
-            self.delete_due(db, key_of);
-        }
+        self.delete_due(db, key_of);
         let tx = self.tx();
         let paged = match tx.find(key_of) {
             Found::Live(entry) if !entry.meta().is_expired(now_ms) => {

@@ -1,9 +1,8 @@
 //! BITOP: strings combined bit by bit.
 
-use super::bytes_of;
 use crate::dispatch::{CommandError, CommandResult, Ctx, OUT_OF_MEMORY, Purpose};
 use crate::events::Event;
-use crate::keyspace::{Strings, Written};
+use crate::keyspace::{StringView, Strings, Written};
 
 /// The operation on the bits at one position. Shorter strings are padded with zeros.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -48,6 +47,11 @@ impl Operation {
             Self::Not => {}
         }
     }
+}
+
+/// The bytes of a string, or of none.
+fn bytes_of(string: Option<StringView<'_>>) -> &[u8] {
+    string.map_or(&[], |string| string.bytes())
 }
 
 /// BITOP operation destination key [key ...]. A result without bytes deletes the destination.

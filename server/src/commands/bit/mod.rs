@@ -10,7 +10,6 @@ mod single;
 
 use crate::dispatch::table::Binding;
 use crate::dispatch::{CommandError, Ctx};
-use crate::keyspace::StringView;
 use crate::number::parse_i64;
 
 /// The group's commands.
@@ -36,9 +35,4 @@ fn position(ctx: &Ctx<'_, '_>, text: &[u8], field_bits: Option<u32>) -> Result<u
         .and_then(|bit| u64::try_from(bit).ok())
         .filter(|bit| bit / 8 < ctx.string_max_bytes())
         .ok_or(CommandError::text("ERR bit offset is not an integer or out of range"))
-}
-
-/// The bytes of a string, or of none.
-fn bytes_of(string: Option<StringView<'_>>) -> &[u8] {
-    string.map_or(&[], |string| string.bytes())
 }

@@ -1,6 +1,6 @@
 //! Hashes and sets in pages.
 
-use super::{Paged, Stop, Structure};
+use super::{Paged, Stop, Structure, none_of};
 use crate::keyspace::collection::Field;
 use crate::value::{EXPIRING_HASH, ValueType};
 use sexton_engine::Meta;
@@ -79,7 +79,7 @@ fn missing_of<P: Pages>(pages: &P, ids: impl Iterator<Item = PageId>) -> Result<
     let mut missing: Vec<PageId> = ids.filter(|page| !pages.is_in_memory(*page)).collect();
     missing.sort_unstable();
     missing.dedup();
-    if missing.is_empty() { Ok(()) } else { Err(Stop::Missing(missing)) }
+    none_of(missing)
 }
 
 impl Keyed {

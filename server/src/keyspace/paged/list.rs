@@ -1,6 +1,6 @@
 //! Lists in pages.
 
-use super::{Failed, Paged, Stop, Structure, change};
+use super::{Failed, Paged, Stop, Structure, change, none_of};
 use crate::blocking::{Pop, Side};
 use crate::keyspace::pop::Popped;
 use sexton_engine::page::{Descriptor, End, List, ListSizes, PageError, PageId, Pages, PartKind};
@@ -29,8 +29,7 @@ impl Structure for List {
 /// # Errors
 /// Those that are not.
 pub fn needs<P: Pages>(list: &List, pages: &P, range: Range<u64>) -> Result<(), Stop> {
-    let missing = list.missing(pages, range)?;
-    if missing.is_empty() { Ok(()) } else { Err(Stop::Missing(missing)) }
+    none_of(list.missing(pages, range)?)
 }
 
 /// Shows the elements of a list with these indexes.
@@ -56,8 +55,7 @@ pub fn each_of_list<P: Pages>(
 /// # Errors
 /// What is not.
 pub fn needs_to_change<P: Pages>(list: &List, pages: &P, indexes: &[u64]) -> Result<(), Stop> {
-    let missing = list.missing_to_change(pages, indexes)?;
-    if missing.is_empty() { Ok(()) } else { Err(Stop::Missing(missing)) }
+    none_of(list.missing_to_change(pages, indexes)?)
 }
 
 /// Takes elements out of a list.

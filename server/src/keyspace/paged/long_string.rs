@@ -1,9 +1,9 @@
 //! Strings, for commands that do not care where they lie.
 
-use super::{Paged, Stop, Structure};
+use super::{Paged, Stop, Structure, none_of};
 use crate::resp::Reply;
 use sexton_engine::page::{Descriptor, LongString, PageError, PageId, Pages, PartKind};
-use std::ops::Range;
+use std::ops::{Deref, Range};
 
 impl Structure for LongString {
     fn open(paged: &Paged) -> Result<Self, PageError> {
@@ -152,7 +152,7 @@ impl StringEdit for WholeString<'_> {
     }
 }
 
-/// A string in pages; `P` are these, or a reference that may change them.
+/// A string in pages, by references that may change both or not.
 pub struct PagedString<S, P> {
     /// The string.
     pub string: S,
@@ -161,8 +161,7 @@ pub struct PagedString<S, P> {
 }
 
 fn needs<P: Pages>(string: &LongString, pages: &P, range: Range<u64>) -> Result<(), Stop> {
-    let missing = string.missing(pages, range);
-    if missing.is_empty() { Ok(()) } else { Err(Stop::Missing(missing)) }
+    none_of(string.missing(pages, range))
 }
 
 fn each<P: Pages>(
@@ -175,23 +174,18 @@ fn each<P: Pages>(
     Ok(string.each(pages, range, show)?)
 }
 
-impl<P: Pages> StringBytes for PagedString<&LongString, &P> {
+impl<S, P> StringBytes for PagedString<S, P>
+where
+    S: Deref<Target = LongString>,
+    P: Deref,
+    P::Target: Pages + Sized,
+{
     fn len_bytes(&self) -> u64 {
         self.string.bytes()
     }
 
     fn each(&self, range: Range<u64>, show: &mut dyn FnMut(&[u8])) -> Result<(), Stop> {
-        each(self.string, self.pages, range, show)
-    }
-}
-
-impl<P: Pages> StringBytes for PagedString<&mut LongString, &mut P> {
-    fn len_bytes(&self) -> u64 {
-        self.string.bytes()
-    }
-
-    fn each(&self, range: Range<u64>, show: &mut dyn FnMut(&[u8])) -> Result<(), Stop> {
-        each(self.string, self.pages, range, show)
+        each(&self.string, &*self.pages, range, show)
     }
 }
 
@@ -209,7 +203,7 @@ impl<P: Pages> StringEdit for PagedString<&mut LongString, &mut P> {
             places.flat_map(|place| self.string.missing(self.pages, place)).collect();
         missing.sort_unstable();
         missing.dedup();
-        if missing.is_empty() { Ok(()) } else { Err(Stop::Missing(missing)) }
+        none_of(missing)
     }
 
     fn write(&mut self, at: u64, content: &[u8]) -> Result<(), Stop> {
@@ -224,7 +218,7 @@ pub struct Slice(pub Range<u64>);
 impl super::InPieces<LongString> for Slice {
     fn begin<P: Pages>(&self, _: &LongString, _: &P, out: &mut Reply) -> Result<Range<u64>, Stop> {
         out.bulk_head(self.0.end - self.0.start);
-        Ok(LongString::numbers(self.0.clone()))
+        Ok(LongString::numbers(&self.0))
     }
 
     fn write<P: Pages>(
@@ -234,7 +228,7 @@ impl super::InPieces<LongString> for Slice {
         part: Range<u64>,
         out: &mut Reply,
     ) -> Result<(), Stop> {
-        let is_last = part.end == LongString::numbers(self.0.clone()).end;
+        let is_last = part.end == LongString::numbers(&self.0).end;
         let own = string.bytes_of(part);
         let own = own.start.max(self.0.start)..own.end.min(self.0.end);
         each(string, pages, own, |piece| out.bulk_piece(piece))?;

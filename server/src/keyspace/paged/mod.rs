@@ -163,6 +163,14 @@ impl Stop {
     }
 }
 
+/// None of these pages is missing.
+///
+/// # Errors
+/// Those that are.
+fn none_of(missing: Vec<PageId>) -> Result<(), Stop> {
+    if missing.is_empty() { Ok(()) } else { Err(Stop::Missing(missing)) }
+}
+
 /// What these looks need is in memory: they are all made until one is not, and made again.
 ///
 /// # Errors
@@ -182,7 +190,7 @@ fn needs_looks<T>(looks: impl Iterator<Item = Result<T, PageError>>) -> Result<(
             Err(error) => return Err(error.into()),
         }
     }
-    if missing.is_empty() { Ok(()) } else { Err(Stop::Missing(missing.into_iter().collect())) }
+    none_of(missing.into_iter().collect())
 }
 
 impl From<PageError> for Stop {

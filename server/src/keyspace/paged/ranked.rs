@@ -1,6 +1,6 @@
 //! Sorted sets in pages.
 
-use super::{Failed, Paged, Stop, Structure, change, needs_looks};
+use super::{Failed, Paged, Stop, Structure, change, needs_looks, none_of};
 use crate::blocking::{Pop, Side};
 use crate::keyspace::pop::Popped;
 use sexton_engine::page::{
@@ -114,8 +114,7 @@ impl Ranked {
     /// # Errors
     /// The pages that are not.
     pub fn needs_range<P: Pages>(&self, pages: &P, ranks: Range<u64>) -> Result<(), Stop> {
-        let missing = self.missing(pages, ranks)?;
-        if missing.is_empty() { Ok(()) } else { Err(Stop::Missing(missing)) }
+        none_of(self.missing(pages, ranks)?)
     }
 
     /// A member's score.

@@ -4,7 +4,7 @@ mod groups;
 
 pub use groups::{GroupsAsked, PendingAsked, PendingSpan};
 
-use super::{Paged, Stop, Structure};
+use super::{Paged, Stop, Structure, none_of};
 use crate::keyspace::collection::stream::node::{self, NewEntry, NodeView};
 use crate::keyspace::collection::stream::{
     Excerpt, Head, LOWEST, Rest, Span, StreamEdit, StreamView, Trim, TrimTo, id_number,
@@ -116,7 +116,7 @@ impl Missed {
     }
 
     fn end(self) -> Result<(), Stop> {
-        if self.0.is_empty() { Ok(()) } else { Err(Stop::Missing(self.0.into_iter().collect())) }
+        none_of(self.0.into_iter().collect())
     }
 }
 
@@ -158,8 +158,7 @@ impl Streamed {
     }
 
     fn needs<P: Pages>(&self, pages: &P, positions: std::ops::Range<u64>) -> Result<(), Stop> {
-        let missing = self.stream.missing(pages, positions)?;
-        if missing.is_empty() { Ok(()) } else { Err(Stop::Missing(missing)) }
+        none_of(self.stream.missing(pages, positions)?)
     }
 
     /// Adds an entry, whose ID is above the last one.

@@ -3,6 +3,7 @@
 //! A command sees the groups as in a single-record stream, but with only those pending entries that it requests. The changed
 //! group is compared with the one it has seen, and the difference is written.
 
+use super::super::none_of;
 use super::{Missed, Stop, Streamed};
 use crate::keyspace::collection::stream::{
     Consumer, Group, HIGHEST, LOWEST, Pending, PendingTotals, id_number, id_of_number,
@@ -256,7 +257,7 @@ impl Streamed {
                 }
             }
         }
-        if missing.is_empty() { Ok(()) } else { Err(Stop::Missing(missing)) }
+        none_of(missing)
     }
 }
 
