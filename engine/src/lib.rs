@@ -64,9 +64,9 @@ pub use store::{
     Engine, EngineError, EngineOptions, Entry, Event, EventSink, Fault, Found, FoundPage, HeldPage,
     Iter, IterOptions, LEVELS, Latched, LevelPlaces, LoadPin, LogBase, MemoryBound, MemoryParts,
     MemtableKind, OpenReport, Opening, OwnedKey, PLACE_PREFIX, POOL_DIR, POOL_MARKER, PageName,
-    Replay, ReplayGroup, Scan, ScanItem, ScanRange, Snapshot, SnapshotInfo, SnapshotOptions,
-    SnapshotValue, SnapshotWatch, Stats, SyncPolicy, Tx, TxBuf, TxPages, UNDO_DIR, UndoFull, Want,
-    WblStats, WriteBatch, aside_name, has_pool, prepare_data_dir, replay_bytes,
+    Prepared, Replay, ReplayGroup, Scan, ScanItem, ScanRange, Snapshot, SnapshotInfo,
+    SnapshotOptions, SnapshotValue, SnapshotWatch, Stats, SyncPolicy, Tx, TxBuf, TxPages, UNDO_DIR,
+    UndoFull, Want, WblStats, WriteBatch, aside_name, has_pool, prepare_data_dir, replay_bytes,
 };
 #[doc(hidden)]
 pub use work::Work;

@@ -232,6 +232,12 @@ impl OwnBlock {
         Self { block: SharedValue::roomy(bytes, epoch), epoch }
     }
 
+    /// A block that will not change once others refer to it, and to which nobody refers yet.
+    pub(crate) fn settled(block: SharedValue) -> Self {
+        debug_assert!(block.holders() == 1 && block.head().epoch == Epoch::NEVER);
+        Self { block, epoch: Epoch::NEVER }
+    }
+
     /// Its bytes.
     pub(crate) fn bytes(&self) -> &[u8] {
         self.block.bytes()

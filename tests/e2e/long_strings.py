@@ -1,8 +1,8 @@
 """python3 -m long_strings [--edits 600] [--mb 32]
 
 Strings of up to some megabytes, edited at random beside redis-server: replies byte for byte, DEBUG DIGEST, after kill -9, after
-BGREWRITEAOF and from the file of BGSAVE, in memory and with a `maxmemory` that holds a fraction of them. Then one client works on
-strings of `--mb` megabytes, and another asks for small keys meanwhile.
+BGREWRITEAOF and from the file of BGSAVE, in memory and with a `maxmemory` that holds a fraction of them. Then large requests of all
+kinds, and one client that works on strings of `--mb` megabytes while another asks for small keys.
 """
 
 import argparse
@@ -117,6 +117,47 @@ def check_edits(steps, name, options, edits, seed, extent=(6, LONGEST), env=None
                 steps.equal(f"{name}: redis-server loads what SAVE wrote", connection.cmd("DEBUG", "DIGEST"), digest)
 
 
+def large_requests(rng):
+    """Requests whose largest argument goes to the log without a further copy, each on a key of its own and on the same one."""
+    def large():
+        return rng.randbytes(rng.choice((600_000, 1_048_576, 1_048_577, 2_500_000)))
+
+    far_s = 4 * 10**9
+    for key in (b"l:a", b"l:b"):
+        yield from (
+            [b"SET", key, large()], [b"SET", key, large(), "EXAT", far_s], [b"SET", key, large(), "KEEPTTL", "GET"],
+            [b"SET", key, large(), "NX"], [b"SETNX", key, large()], [b"GETSET", key, large()], [b"GETRANGE", key, 8000, 8400],
+            [b"APPEND", key, large()], [b"SETRANGE", key, 5000, large()], [b"MSET", key, large(), b"l:c", large(), b"l:d", "x"],
+            [b"MSETNX", b"l:%d" % rng.randrange(10**9), large(), key + b":new", large()], [b"SETEX", key, 10**9, large()],
+            [b"PERSIST", key], [b"APPEND", key, "after"], [b"COPY", key, b"l:copy", "REPLACE"], [b"SETBIT", b"l:copy", 70_000, 1],
+            [b"DEL", b"l:t"], [b"RPUSH", b"l:t", "x", large(), "y"], [b"LSET", b"l:t", 0, large()], [b"LPUSH", key, large()],
+            [b"HSET", b"l:h", "f", large(), "g", 1], [b"SADD", b"l:s", large()], [b"ZADD", b"l:z", 3, large()],
+            [b"EVAL", "return redis.call('SET', KEYS[1], ARGV[1])", 1, key, large()], [b"PFADD", b"l:p", large()],
+        )
+        # The same bytes twice, and an argument that is larger than what is stored.
+        text = large()
+        yield from ([b"MSET", key, text, b"l:e", text], [b"SETRANGE", b"l:f", 0, text], [b"LREM", b"l:t", 0, text])
+
+
+def check_large_requests(steps, name, options, seed):
+    """What large requests leave, and what of it a restart finds."""
+    rng = random.Random(seed)
+    with Server("redis", {"appendonly": "no", "enable-debug-command": "yes"}) as reference, \
+            Server("sexton", {"appendonly": "yes", "enable-debug-command": "yes", **options}) as server:
+        ours, theirs = server.connect(), reference.connect()
+        differs = ""
+        for words in large_requests(rng):
+            in_transaction = rng.randrange(4) == 0
+            got, expected = (run(connection, words, in_transaction) for connection in (ours, theirs))
+            same = got == expected and ours.cmd("DEBUG", "DIGEST") == theirs.cmd("DEBUG", "DIGEST")
+            differs = differs or ("" if same else f"{str(words)[:60]}: {str(got)[:60]} instead of {str(expected)[:60]}")
+        steps.check(f"large requests, {name}: answered as by redis-server, with equal data", not differs, differs)
+        ours.close()
+        server.kill()
+        server.start()
+        steps.equal(f"large requests, {name}: equal after kill -9", server.connect().cmd("DEBUG", "DIGEST"), theirs.cmd("DEBUG", "DIGEST"))
+
+
 def check_others(steps, mb):
     """Half of the others' answers, and all but the slowest, while one client works on strings of so many megabytes."""
     with Server("sexton", {"appendonly": "yes"}) as server:
@@ -158,6 +199,13 @@ def main():
     place, env = persistent_memory(wbl)
     check_edits(steps, "write-behind", wbl, args.edits // 2, args.seed + 4, env=env)
     shutil.rmtree(place)
+    always = {"appendfsync": "always"}
+    for number, (name, options) in enumerate({
+        "always": always,
+        "with the time in the log": {**always, "aof-timestamp-enabled": "yes"},
+        "in small pieces": {**always, "collection-inline-max": "64"},
+    }.items()):
+        check_large_requests(steps, name, options, args.seed + 5 + number)
     check_others(steps, args.mb)
     steps.finish()
 

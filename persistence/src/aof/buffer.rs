@@ -1,245 +1,17 @@
 //! The buffer into which commits copy their commands, and the groups that come out of it.
 
 use std::mem;
-use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::annotation::{ALIGNMENT_BYTES, ANNOTATION_MIN_BYTES, Annotation, annotation_bytes};
 use super::gauge::BufferGauge;
-use super::route::{
-    EXTENT_BYTES, Extent, RECORD_LINE_BYTES, ROUTES_MAX, largest_argument, link_record_line,
-    write_record_line,
-};
-use super::stamp::{LogClock, STAMP_MAX_BYTES, write_stamp};
+use super::group::{GROUP_TARGET_BYTES, Group, LINES_MAX_BYTES, LargeArgument};
+use super::route::{RECORD_LINE_BYTES, ROUTES_MAX, largest_argument};
+use super::stamp::LogClock;
 
-/// A group is closed when another append would bring its commands above this size.
-pub const GROUP_TARGET_BYTES: usize = 256 << 10;
-/// Room in front of the commands, so that sealing copies nothing.
-const HEAD_BYTES: usize = ANNOTATION_MIN_BYTES + ALIGNMENT_BYTES + ROUTES_MAX * EXTENT_BYTES;
-const CHUNK_BYTES: usize = HEAD_BYTES + GROUP_TARGET_BYTES;
 /// Chunks a new buffer starts with, touched so that the first writes meet no fresh page.
 pub(crate) const CHUNKS_AT_START: usize = 4;
 /// Unused chunks that are kept for the next burst; more go back to the allocator.
 pub(crate) const SPARE_CHUNKS_MAX: usize = 256;
-
-/// Bytes of the chunks of all logs of the process, in use or kept for reuse.
-static HELD_BYTES: AtomicUsize = AtomicUsize::new(0);
-
-/// Memory of the buffers of all logs of the process, in bytes.
-#[must_use]
-pub fn held_bytes() -> u64 {
-    HELD_BYTES.load(Ordering::Relaxed) as u64
-}
-
-/// Memory that is counted.
-#[derive(Debug)]
-struct Chunk(Box<[u8]>);
-
-impl Chunk {
-    fn new(bytes: usize) -> Self {
-        HELD_BYTES.fetch_add(bytes, Ordering::Relaxed);
-        // Not zeroed lazily by the kernel: a fresh page costs microseconds, and the first one to
-        // touch it would be a commit.
-        Self(vec![b' '; bytes].into_boxed_slice())
-    }
-}
-
-impl Drop for Chunk {
-    fn drop(&mut self) {
-        HELD_BYTES.fetch_sub(self.0.len(), Ordering::Relaxed);
-    }
-}
-
-impl Deref for Chunk {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        &self.0
-    }
-}
-
-impl DerefMut for Chunk {
-    fn deref_mut(&mut self) -> &mut [u8] {
-        &mut self.0
-    }
-}
-
-/// Commands of consecutive sequences that become one group of the log.
-#[derive(Debug)]
-pub struct Group {
-    /// Wholly initialised; commands are at `HEAD_BYTES..end`.
-    chunk: Chunk,
-    end: usize,
-    first_seq: u64,
-    last_seq: u64,
-    selected_db: Option<u32>,
-    /// The second it is of, when the log has time annotations.
-    time_s: Option<u64>,
-    starts_segment_after: Option<u64>,
-    /// Records that go to other devices, by route; as long as the last route used.
-    routed: Vec<Vec<u8>>,
-    /// Where the first and the last line that stand for them are, behind [`HEAD_BYTES`].
-    record_lines: Option<(u32, u32)>,
-}
-
-impl Group {
-    fn new(command_bytes_max: usize) -> Self {
-        Self {
-            chunk: Chunk::new(HEAD_BYTES + command_bytes_max),
-            end: HEAD_BYTES,
-            first_seq: 0,
-            last_seq: 0,
-            selected_db: None,
-            time_s: None,
-            starts_segment_after: None,
-            routed: Vec::new(),
-            record_lines: None,
-        }
-    }
-
-    /// An empty group of the usual size.
-    pub(crate) fn regular() -> Self {
-        Self::new(GROUP_TARGET_BYTES)
-    }
-
-    /// A group without sequences, which only carries an annotation.
-    pub(crate) fn closing(next_seq: u64) -> Self {
-        Self { first_seq: next_seq, last_seq: next_seq - 1, ..Self::new(0) }
-    }
-
-    /// A segment that starts after `mark` exists already.
-    pub(crate) fn forget_cut_at(&mut self, mark: u64) {
-        if self.starts_segment_after == Some(mark) {
-            self.starts_segment_after = None;
-        }
-    }
-
-    fn reset(&mut self) {
-        self.end = HEAD_BYTES;
-        self.selected_db = None;
-        self.time_s = None;
-        self.starts_segment_after = None;
-        self.record_lines = None;
-        for records in &mut self.routed {
-            records.clear();
-            records.shrink_to(GROUP_TARGET_BYTES);
-        }
-    }
-
-    /// The annotation of its second, in front of everything else.
-    fn begin(&mut self, time_s: u64) {
-        self.end += write_stamp(&mut self.chunk[HEAD_BYTES..], time_s);
-        self.time_s = Some(time_s);
-    }
-
-    /// Worth keeping for reuse: neither grown nor shrunk.
-    pub(crate) fn is_regular(&self) -> bool {
-        self.chunk.len() == CHUNK_BYTES
-    }
-
-    /// Length of the commands, SELECT included, with those that go to other devices.
-    #[must_use]
-    pub fn command_bytes(&self) -> usize {
-        self.own_bytes() + self.routed_bytes()
-    }
-
-    /// Length of what is in the group itself.
-    fn own_bytes(&self) -> usize {
-        self.end - HEAD_BYTES
-    }
-
-    fn routed_bytes(&self) -> usize {
-        self.routed.iter().map(Vec::len).sum()
-    }
-
-    /// The records that go to other devices, each with its route.
-    pub(crate) fn routed(&self) -> impl Iterator<Item = (usize, &[u8])> {
-        let routes = self.routed.iter().map(Vec::as_slice).enumerate();
-        routes.filter(|(_, records)| !records.is_empty())
-    }
-
-    /// Where the line that stands for the first of them is.
-    pub(super) fn first_record_line(&self) -> u32 {
-        self.record_lines.map_or(0, |(first, _)| first)
-    }
-
-    /// Puts `parts` with the records of `route`, and the line that stands for them into the group.
-    fn add_routed(&mut self, route: usize, parts: &[&[u8]]) {
-        if self.routed.len() <= route {
-            self.routed.resize_with(route + 1, Vec::new);
-        }
-        let records = &mut self.routed[route];
-        let before = records.len();
-        parts.iter().for_each(|part| records.extend_from_slice(part));
-        let bytes = records.len() - before;
-        let at = u32::try_from(self.end - HEAD_BYTES).unwrap_or(u32::MAX);
-        self.record_lines = match self.record_lines {
-            None => Some((at, at)),
-            Some((first, last)) => {
-                link_record_line(&mut self.chunk[HEAD_BYTES + last as usize..], at);
-                Some((first, at))
-            }
-        };
-        self.end += write_record_line(&mut self.chunk[self.end..], route, bytes);
-    }
-
-    /// True when nothing was appended; such a group exists only to start a segment.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.last_seq < self.first_seq || self.first_seq == 0
-    }
-
-    /// First sequence.
-    #[must_use]
-    pub fn first_seq(&self) -> u64 {
-        self.first_seq
-    }
-
-    /// Last sequence.
-    #[must_use]
-    pub fn last_seq(&self) -> u64 {
-        self.last_seq
-    }
-
-    /// A memtable was frozen at this sequence right before the group: a new segment starts here.
-    #[must_use]
-    pub fn starts_segment_after(&self) -> Option<u64> {
-        self.starts_segment_after
-    }
-
-    /// Length of the sealed group in its segment.
-    #[must_use]
-    pub fn sealed_bytes(&self) -> usize {
-        let content = self.own_bytes() + self.routed().count() * EXTENT_BYTES;
-        annotation_bytes(content) + content
-    }
-
-    /// Writes annotation and extents into the head room and answers the bytes to write: a multiple of 64.
-    pub(super) fn seal(
-        &mut self,
-        epoch: u32,
-        synced_seq: u64,
-        secret: u64,
-        extents: &[Extent],
-    ) -> &[u8] {
-        let content = HEAD_BYTES - extents.len() * EXTENT_BYTES;
-        let lines = self.chunk[content..HEAD_BYTES].chunks_mut(EXTENT_BYTES);
-        lines.zip(extents).for_each(|(line, extent)| extent.encode(line));
-        let command_bytes = self.end - content;
-        let start = content - annotation_bytes(command_bytes);
-        let group = &mut self.chunk[start..self.end];
-        let annotation = Annotation {
-            epoch,
-            first_seq: self.first_seq,
-            count: self.last_seq + 1 - self.first_seq,
-            command_bytes: command_bytes as u64,
-            synced_seq,
-        };
-        annotation.encode(group, secret);
-        group
-    }
-}
 
 /// Groups handed to the log thread, oldest first.
 #[derive(Debug)]
@@ -349,9 +121,9 @@ impl LogBuffer {
     /// From now on groups carry the second that `clock` shows, or no time (`aof-timestamp-enabled`).
     pub fn set_clock(&mut self, clock: Option<LogClock>) {
         self.clock = clock;
-        if clock.is_none() && self.current.time_s.is_some() && !self.current.is_empty() {
+        if clock.is_none() && self.current.time_s().is_some() && !self.current.is_empty() {
             // What follows is not of that second.
-            self.close_current(GROUP_TARGET_BYTES);
+            self.close_current();
         }
     }
 
@@ -373,42 +145,63 @@ impl LogBuffer {
     /// such a log from a damaged one.
     #[must_use]
     pub fn append(&mut self, first_seq: u64, count: u32, db: u32, parts: &[&[u8]]) -> bool {
-        assert_eq!(first_seq, self.next_seq, "sequences reach the log in order, without holes");
-        assert!(count > 0, "an append holds at least one sequence");
+        self.check(first_seq, count);
         let bytes: usize = parts.iter().map(|part| part.len()).sum();
         let time_s = self.clock.map(|clock| self.tick(clock));
         let route = self.route_of(bytes, parts);
         let own_bytes = if route.is_some() { RECORD_LINE_BYTES } else { bytes };
-        if self.current.end + own_bytes + LINES_MAX_BYTES > self.current.chunk.len()
-            || self.current.routed_bytes() > GROUP_TARGET_BYTES
+        if !self.current.has_room_for(own_bytes) || self.current.routed_bytes() > GROUP_TARGET_BYTES
         {
             self.make_room(own_bytes + LINES_MAX_BYTES);
         }
         let group = &mut self.current;
         let before = group.command_bytes();
-        if let Some(time_s) = time_s.filter(|_| group.is_empty()) {
-            group.begin(time_s);
-        }
-        if group.selected_db != Some(db) {
-            let end = group.end;
-            group.end += write_select(&mut group.chunk[end..], db);
-            group.selected_db = Some(db);
-        }
+        group.announce(time_s, db);
         match route {
             Some(route) => group.add_routed(route, parts),
-            None => {
-                for part in parts {
-                    group.chunk[group.end..group.end + part.len()].copy_from_slice(part);
-                    group.end += part.len();
-                }
-            }
+            None => group.add(parts),
         }
-        if group.is_empty() {
-            group.first_seq = first_seq;
+        self.end(first_seq, count, before)
+    }
+
+    /// The same of a command with a large argument, between `before` and `behind`, which is not copied again, unless it goes to another
+    /// device or these are long.
+    ///
+    /// # Panics
+    ///
+    /// As [`LogBuffer::append`].
+    #[must_use]
+    pub fn append_around(
+        &mut self,
+        (first_seq, count): (u64, u32),
+        db: u32,
+        before: &[u8],
+        large: LargeArgument,
+        behind: &[u8],
+    ) -> bool {
+        let parts = [before, large.bytes(), behind];
+        let is_routed = self.route_of(large.bytes().len(), &parts).is_some();
+        if is_routed || !large.has_room_for(before, behind) {
+            return self.append(first_seq, count, db, &parts);
         }
-        group.last_seq = first_seq + u64::from(count) - 1;
-        self.next_seq = group.last_seq + 1;
-        self.gauge.appended(group.command_bytes() - before);
+        self.check(first_seq, count);
+        let time_s = self.clock.map(|clock| self.tick(clock));
+        let group = Group::around(large, (time_s, db), before, behind);
+        self.begin_group(group);
+        self.end(first_seq, count, 0)
+    }
+
+    fn check(&self, first_seq: u64, count: u32) {
+        assert_eq!(first_seq, self.next_seq, "sequences reach the log in order, without holes");
+        assert!(count > 0, "an append holds at least one sequence");
+    }
+
+    /// The commands of these sequences are in the last group, which had `before` bytes of commands without them.
+    fn end(&mut self, first_seq: u64, count: u32, before: usize) -> bool {
+        let last_seq = first_seq + u64::from(count) - 1;
+        self.current.note(first_seq, last_seq);
+        self.next_seq = last_seq + 1;
+        self.gauge.appended(self.current.command_bytes() - before);
         self.wake()
     }
 
@@ -421,9 +214,9 @@ impl LogBuffer {
     pub fn cut(&mut self, mark: u64) {
         assert!(mark + 1 >= self.next_seq, "a cut lies behind everything appended");
         if !self.current.is_empty() {
-            self.close_current(GROUP_TARGET_BYTES);
+            self.close_current();
         }
-        self.current.starts_segment_after = Some(mark);
+        self.current.cut_after(Some(mark));
         self.next_seq = mark + 1;
     }
 
@@ -433,12 +226,10 @@ impl LogBuffer {
         self.woken = false;
         for mut group in spare.groups.drain(..) {
             group.reset();
-            group.first_seq = 0;
-            group.last_seq = 0;
             self.spare.push(group);
         }
-        if !self.current.is_empty() || self.current.starts_segment_after.is_some() {
-            self.close_current(GROUP_TARGET_BYTES);
+        if !self.current.is_empty() || self.current.starts_segment_after().is_some() {
+            self.close_current();
         }
         if self.full.is_empty() {
             return None;
@@ -481,75 +272,42 @@ impl LogBuffer {
     /// The second of the next append; ends a group of another one.
     fn tick(&mut self, clock: LogClock) -> u64 {
         self.time_s = clock().max(self.time_s);
-        if !self.current.is_empty() && self.current.time_s != Some(self.time_s) {
-            self.close_current(GROUP_TARGET_BYTES);
+        if !self.current.is_empty() && self.current.time_s() != Some(self.time_s) {
+            self.close_current();
         }
         self.time_s
     }
 
     #[cold]
     fn make_room(&mut self, bytes: usize) {
-        if self.current.is_empty() {
-            // One append above the target: a chunk of its own, given back afterwards.
-            let starts_segment_after = self.current.starts_segment_after;
-            self.current = Group::new(bytes);
-            self.current.starts_segment_after = starts_segment_after;
+        let is_regular = bytes <= GROUP_TARGET_BYTES;
+        let spare = self.spare.pop_if(|_| is_regular);
+        // One append above the target has a chunk of its own, given back afterwards.
+        self.begin_group(spare.unwrap_or_else(|| Group::new(bytes.max(GROUP_TARGET_BYTES))));
+    }
+
+    /// What follows goes to this group.
+    fn begin_group(&mut self, group: Group) {
+        let before = mem::replace(&mut self.current, group);
+        if before.is_empty() {
+            self.current.cut_after(before.starts_segment_after());
+            self.spare.extend(before.into_spare());
         } else {
-            self.close_current(bytes);
+            self.full.push(before);
             // A full group need not wait for the gathering time to pass.
             self.woken = false;
         }
     }
 
-    fn close_current(&mut self, bytes: usize) {
-        let next = if bytes > GROUP_TARGET_BYTES {
-            Group::new(bytes)
-        } else {
-            self.spare.pop().unwrap_or_else(|| Group::new(GROUP_TARGET_BYTES))
-        };
+    fn close_current(&mut self) {
+        let next = self.spare.pop().unwrap_or_else(Group::regular);
         self.full.push(mem::replace(&mut self.current, next));
     }
-}
-
-/// `*2 $6 SELECT $10 4294967295` and the line ends.
-const SELECT_MAX_BYTES: usize = 4 + 4 + 8 + 5 + 10 + 2;
-
-/// What an append may add to its commands.
-const LINES_MAX_BYTES: usize = SELECT_MAX_BYTES + STAMP_MAX_BYTES;
-
-/// Writes `SELECT db` and answers its length.
-fn write_select(out: &mut [u8], db: u32) -> usize {
-    let mut digits = [0; 10];
-    let mut start = digits.len();
-    let mut rest = db;
-    loop {
-        start -= 1;
-        digits[start] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
-    }
-    let digits = &digits[start..];
-    let length: &[u8] = match digits.len() {
-        10 => b"10",
-        short => &[b'0' + short as u8],
-    };
-    let mut end = 0;
-    for part in [b"*2\r\n$6\r\nSELECT\r\n$", length, b"\r\n", digits, b"\r\n"] {
-        out[end..end + part.len()].copy_from_slice(part);
-        end += part.len();
-    }
-    end
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn commands(group: &Group) -> &[u8] {
-        &group.chunk[HEAD_BYTES..group.end]
-    }
 
     #[test]
     fn select_is_written_per_group_and_where_the_database_changes() {
@@ -562,11 +320,11 @@ mod tests {
         assert_eq!((group.first_seq(), group.last_seq()), (11, 14));
         let expected =
             "*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\nABC*2\r\n$6\r\nSELECT\r\n$10\r\n4294967295\r\nD";
-        assert_eq!(String::from_utf8_lossy(commands(group)), expected);
+        assert_eq!(String::from_utf8_lossy(group.commands()), expected);
         assert!(buffer.take(SealedBuffers::default()).is_none());
         assert!(buffer.append(15, 1, u32::MAX, &[b"E"]));
         let sealed = buffer.take(SealedBuffers::default()).expect("one append");
-        assert!(commands(&sealed.groups()[0]).starts_with(b"*2\r\n$6\r\nSELECT"));
+        assert!(sealed.groups()[0].commands().starts_with(b"*2\r\n$6\r\nSELECT"));
     }
 
     #[test]
@@ -583,6 +341,46 @@ mod tests {
             sealed.groups().iter().map(|g| (g.first_seq(), g.last_seq())).collect();
         assert_eq!(ranges, [(1, 2), (3, 3), (4, 4), (5, 5)]);
         assert!(!sealed.groups()[2].is_regular());
+    }
+
+    #[test]
+    fn a_large_argument_is_logged_from_where_it_was_copied_to() {
+        let huge = vec![b'h'; 3 * GROUP_TARGET_BYTES];
+        let (mut buffer, mut copied) = (LogBuffer::new(0), LogBuffer::new(0));
+        let long = vec![b'l'; 5000];
+        for (seq, before, behind) in
+            [(1, &b"A"[..], &b"Z"[..]), (2, b"", b""), (3, b"A", &long), (4, &long, b"Z")]
+        {
+            let db = seq as u32 / 3;
+            let large = LargeArgument::new(&huge);
+            let at = large.bytes().as_ptr();
+            let _ = buffer.append_around((seq, 1), db, before, large, behind);
+            let here = buffer.current.commands().as_ptr_range().contains(&at);
+            assert_eq!(here, before.len().max(behind.len()) < 2, "copied where there is no room");
+            let _ = copied.append(seq, 1, db, &[before, &huge, behind]);
+        }
+        let _ = buffer.append(5, 1, 0, &[b"B"]);
+        let _ = copied.append(5, 1, 0, &[b"B"]);
+        let all = |buffer: &mut LogBuffer| {
+            let sealed = buffer.take(SealedBuffers::default()).expect("groups");
+            let groups = sealed.groups().iter();
+            let shown = groups.map(|g| (g.first_seq(), g.last_seq(), g.commands().to_vec()));
+            shown.collect::<Vec<_>>()
+        };
+        assert_eq!(all(&mut buffer), all(&mut copied));
+    }
+
+    #[test]
+    fn a_large_argument_behind_a_cut_begins_its_segment() {
+        let mut buffer = LogBuffer::new(0);
+        let _ = buffer.append(1, 1, 0, &[b"A"]);
+        buffer.cut(5);
+        let large = LargeArgument::new(&[b'h'; 100]);
+        let _ = buffer.append_around((6, 2), 0, b"B", large, b"C");
+        let sealed = buffer.take(SealedBuffers::default()).expect("groups");
+        let cuts: Vec<_> = sealed.groups().iter().map(Group::starts_segment_after).collect();
+        assert_eq!(cuts, [None, Some(5)]);
+        assert!(sealed.groups()[1].commands().ends_with(b"hhhC"));
     }
 
     #[test]
@@ -606,7 +404,7 @@ mod tests {
         for seq in 1..100 {
             let _ = buffer.append(seq, 1, 0, &[b"A"]);
             let sealed = buffer.take(std::mem::take(&mut spare)).expect("one group");
-            chunks.extend(sealed.groups().iter().map(|group| group.chunk.as_ptr() as usize));
+            chunks.extend(sealed.groups().iter().map(|group| group.commands().as_ptr() as usize));
             spare.groups = sealed.groups;
         }
         assert!(chunks.len() <= CHUNKS_AT_START, "{} chunks for one at a time", chunks.len());
@@ -625,7 +423,7 @@ mod tests {
         buffer.set_clock(None);
         let _ = buffer.append(6, 1, 0, &[b"C"]);
         let sealed = buffer.take(SealedBuffers::default()).expect("four groups");
-        let shown = |group| String::from_utf8_lossy(commands(group)).into_owned();
+        let shown = |group: &Group| String::from_utf8_lossy(group.commands()).into_owned();
         let groups: Vec<_> = sealed.groups().iter().map(shown).collect();
         let select = "*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n";
         let stamped = |time_s, rest| format!("#TS:{time_s}\r\n{select}{rest}");
@@ -637,7 +435,7 @@ mod tests {
         next.set_clock(Some(|| NOW_S.get()));
         let _ = next.append(7, 1, 0, &[&huge]);
         let sealed = next.take(SealedBuffers::default()).expect("one group");
-        assert!(commands(&sealed.groups()[0]).starts_with(b"#TS:51\r\n*2"));
+        assert!(sealed.groups()[0].commands().starts_with(b"#TS:51\r\n*2"));
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod foreign;
 mod form;
 mod gather;
 mod gauge;
+mod group;
 mod listing;
 mod location;
 mod log;
@@ -29,9 +30,7 @@ mod window;
 mod write_again;
 
 pub use annotation::{ALIGNMENT_BYTES, Annotation, FILLER, HEADER_BYTES, SegmentHeader};
-pub use buffer::{
-    GROUP_TARGET_BYTES, Group, LogBuffer, LogSource, Sealed, SealedBuffers, held_bytes,
-};
+pub use buffer::{LogBuffer, LogSource, Sealed, SealedBuffers};
 pub use commands::Commands;
 pub use error::LogError;
 pub use filled::record_bytes;
@@ -39,6 +38,7 @@ pub use foreign::has_foreign_writes;
 pub use form::{command_bytes, write_command, write_header};
 pub use gather::{Gathered, gather, segment_starts};
 pub use gauge::BufferGauge;
+pub use group::{GROUP_TARGET_BYTES, Group, LargeArgument, held_bytes};
 pub use location::LogLocation;
 pub use log::{Log, LogOptions, SyncPolicy};
 pub use recover::{LogTail, RecoveredGroup, Recovery, TailCut, recover, supersede};

@@ -8,7 +8,7 @@ use crate::events::{Changes, Event};
 use crate::keyspace::collection::{Edit, Thresholds};
 use crate::keyspace::paged;
 use crate::keyspace::pop::Popped;
-use crate::resp::{Reply, write_command};
+use crate::resp::Reply;
 use crate::server::Server;
 use sexton_engine::{Entry, Found, Key, Meta, Tx};
 use std::sync::atomic::Ordering;
@@ -272,22 +272,22 @@ impl<'e> Ctx<'_, 'e> {
         let db = self.client.db;
         self.changes.note_logged();
         let (spec, args) = (self.spec, self.args);
-        let form = self.tx().log_form(db);
+        let tx = self.tx();
         if spec.is_renamed() {
             let mut words: Vec<&[u8]> = args.from(0).collect();
             words[0] = spec.name.as_bytes();
-            write_command(form, words.into_iter());
-        } else if let Some(request) = args.as_logged() {
-            form.extend_from_slice(request);
+            tx.log_command(db, words.into_iter());
+        } else if let Some(request) = args.as_logged().filter(|_| !tx.is_prepared()) {
+            tx.log(db, request);
         } else {
-            write_command(form, args.from(0));
+            tx.log_command(db, args.from(0));
         }
     }
 
     /// Logs another command instead of the request: its outcome.
     pub fn log(&mut self, db: usize, args: &[&[u8]]) {
         self.changes.note_logged();
-        write_command(self.tx().log_form(db), args.iter().copied());
+        self.tx().log_command(db, args.iter().copied());
     }
 
     /// Argument `index` as a signed 64-bit integer, with Redis' strictness (no sign `+`, no blanks).

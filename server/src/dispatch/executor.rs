@@ -7,7 +7,7 @@ use super::commit::{commit, publish, take_back};
 use super::exec::abort;
 use super::fast_counts::{FastCounts, PlainSpecs};
 use super::gate::{Refusal, Verdict, wait_or_refuse};
-use super::heavy::LARGE_REQUEST_BYTES;
+use super::heavy::{LARGE_REQUEST_BYTES, prepare};
 use super::latch::{Scope, latch};
 use super::load::{cold_keys_before, wants};
 use super::long_reply::{LongReply, OpenReply};
@@ -298,7 +298,9 @@ impl Executor {
                 let latched = latch(&mut self.hashes, server, scope, spec, args);
                 // Who needs one of its latches does not wait for it, but comes back.
                 let is_heavy = client.is_heavy || args.span_bytes() > LARGE_REQUEST_BYTES;
-                let holds = (is_heavy && self.may_block && !self.replaying)
+                let is_heavy = is_heavy && self.may_block && !self.replaying;
+                let prepared = is_heavy.then(|| prepare(server, spec, args)).flatten();
+                let holds = is_heavy
                     .then(|| server.running_scripts.start_other(Engine::shard_bits(latched)));
                 let begun = if holds.is_some() {
                     Some(engine.begin(latched, &mut self.tx_buf))
@@ -309,6 +311,9 @@ impl Executor {
                 let Some(mut tx) = begun else {
                     return wait_or_refuse(server, client, out, mark);
                 };
+                if let Some(prepared) = prepared {
+                    tx.set_prepared(prepared);
+                }
                 let cold = cold_keys_before(server, client.db, spec, args, &self.hashes, &mut tx);
                 if !cold.is_empty() {
                     return Outcome::Cold(wants(cold));

@@ -1,8 +1,12 @@
 //! What takes long enough to keep others waiting: large requests, and work on many pages. Outside of scripts it runs on a helper thread, and
 //! who needs a latch of it comes back meanwhile (docs/scripts.md).
 
-use super::Ctx;
 use super::guard::miss;
+use super::table::{CommandSpec, Flags, Traits};
+use super::{Args, Ctx};
+use crate::keyspace::paged;
+use crate::server::Server;
+use sexton_engine::Prepared;
 
 /// Bytes of a request, or of all commands of a transaction, above which it does: copying them into the log, the memtable and the table
 /// takes about a millisecond a megabyte.
@@ -20,4 +24,20 @@ impl Ctx<'_, '_> {
             miss()
         }
     }
+}
+
+/// Copies the largest argument of a request, if that is so large that copying it under a latch would keep others waiting.
+pub(super) fn prepare<'a>(
+    server: &Server,
+    spec: &CommandSpec,
+    args: Args<'a>,
+) -> Option<Prepared<'a>> {
+    if !spec.flags.contains(Flags::WRITE) {
+        return None;
+    }
+    let largest = args.from(1).max_by_key(|arg| arg.len())?;
+    let least = paged::written_max_bytes(server.settings.thresholds.inline_bytes());
+    let becomes_pages = spec.traits.has(Traits::STORES_STRINGS) && largest.len() as u64 > least;
+    let is_large = largest.len() > LARGE_REQUEST_BYTES;
+    is_large.then(|| server.engine.prepare(largest, becomes_pages))
 }

@@ -293,7 +293,10 @@ impl Connection {
             self.compact_input();
             let wanted = self.scanner.wanted_bytes(self.input.len());
             let room = room_to_make(self.input.len(), self.input.capacity(), wanted);
-            self.input.reserve_exact(room);
+            if self.input.try_reserve_exact(room).is_err() {
+                // Where the system promises no more memory than it has, the buffer doubles.
+                self.input.reserve_exact(room.min(self.input.len().max(READ_STEP_BYTES)));
+            }
             let read = self.stream.poll_read(cx, &mut self.input);
             if let Poll::Ready(Ok(count @ 1..)) = read {
                 self.count_input(count);
@@ -302,7 +305,9 @@ impl Connection {
                 self.note_buffers();
                 self.note_memory();
                 // While an argument is known to be incomplete there is nothing to look for.
-                if !self.closing && !self.session.is_killed() && count >= wanted {
+                if count < wanted {
+                    worker.slice.passes(Instant::now());
+                } else if !self.closing && !self.session.is_killed() {
                     self.run_own_input(worker, cx);
                 }
             }

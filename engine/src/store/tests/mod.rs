@@ -27,6 +27,7 @@ mod paper;
 mod places;
 mod policy;
 mod pool;
+mod prepared;
 mod reads;
 mod renamed;
 mod rest;

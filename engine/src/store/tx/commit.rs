@@ -10,6 +10,7 @@ use crate::store::engine::Engine;
 use crate::store::namespace::HEAD_BYTES;
 use crate::store::shard::{ShardState, shard_of};
 use crate::work;
+use sexton_persistence::aof::LogBuffer;
 use std::sync::atomic::Ordering;
 
 /// What a commit did.
@@ -60,7 +61,7 @@ impl Tx<'_> {
         if last && commit.log_on {
             let first = self.first_seq.unwrap_or(first);
             let db = self.buf.log_dbs.map_or(0, |(first_db, _)| first_db);
-            if commit.log.append(first, self.operations, db, &[&self.buf.log]) {
+            if self.append_to(&mut commit.log, first, db) {
                 inner.write.log_wants_kick();
             }
         }
@@ -70,7 +71,7 @@ impl Tx<'_> {
             commit.keep(value);
         }
         if self.buf.edits_in_place() {
-            commit.note_edited(self.buf.log.len());
+            commit.note_edited(self.log_bytes());
         }
         let full = commit.just_filled(inner.memory.shares.memtable_bytes());
         drop(commit);
@@ -95,6 +96,21 @@ impl Tx<'_> {
             self.publish(operation, &records, seq);
         }
         self.end_staged(operations, records, first);
+    }
+
+    /// Appends the log bytes. True where the log wants a kick.
+    #[inline]
+    fn append_to(&mut self, log: &mut LogBuffer, first: Seq, db: u32) -> bool {
+        let (seqs, bytes) = ((first, self.operations), &self.buf.log);
+        let prepared = self.prepared.as_mut().and_then(|prepared| prepared.take_logged());
+        let Some((at, argument, copied)) = prepared else {
+            return log.append(seqs.0, seqs.1, db, &[bytes]);
+        };
+        let (before, behind) = bytes.split_at(at);
+        match copied {
+            Some(copied) => log.append_around(seqs, db, before, copied, behind),
+            None => log.append(seqs.0, seqs.1, db, &[before, argument, behind]),
+        }
     }
 
     /// The operations from `first` on have their sequences.

@@ -20,6 +20,7 @@ mod owned_key;
 mod paged;
 mod pages;
 mod pooled;
+mod prepared;
 mod rename;
 
 pub use buf::TxBuf;
@@ -30,6 +31,7 @@ pub use held_page::HeldPage;
 pub use owned_key::OwnedKey;
 pub use paged::FoundPage;
 pub use pages::TxPages;
+pub use prepared::Prepared;
 
 use self::buf::{Operation, Staged};
 use self::guards::Guards;
@@ -71,6 +73,8 @@ pub struct Tx<'e> {
     /// Memory of the latched shards may have grown or shrunk.
     moved: bool,
     pub(super) committed: bool,
+    /// What of its request was copied before the latches were taken.
+    prepared: Option<Box<Prepared<'e>>>,
 }
 
 impl<'e> Tx<'e> {
@@ -142,6 +146,7 @@ impl<'e> Tx<'e> {
             all,
             moved: false,
             committed: false,
+            prepared: None,
         }
     }
 
@@ -475,12 +480,15 @@ impl<'e> Tx<'e> {
     /// What was logged so far, in bytes.
     #[must_use]
     pub fn log_bytes(&self) -> usize {
-        self.buf.log.len()
+        self.buf.log.len() + self.prepared.as_ref().map_or(0, |prepared| prepared.gap_bytes())
     }
 
     /// Puts all that was logged between these two commands.
     pub fn enclose_log(&mut self, before: &[u8], behind: &[u8]) {
         self.buf.log.splice(0..0, before.iter().copied());
+        if let Some(prepared) = &mut self.prepared {
+            prepared.move_gap(before.len());
+        }
         self.buf.log.extend_from_slice(behind);
     }
 

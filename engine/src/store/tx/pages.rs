@@ -148,7 +148,7 @@ impl<'e> Pages for TxPages<'_, 'e, '_> {
     }
 
     fn add(&mut self, page: PageId, payload: &[u8]) {
-        let block = OwnBlock::new(payload, self.epoch);
+        let block = self.tx.block_for(payload, self.epoch);
         let made = match self.changes.get(page) {
             Some(Change::New(_)) | None => Change::New(block),
             Some(_) => Change::Changed(block),

@@ -11,10 +11,9 @@ use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex, RwLock};
 
-use crate::aof::buffer::{
-    CHUNKS_AT_START, GROUP_TARGET_BYTES, Group, LogSource, SPARE_CHUNKS_MAX, SealedBuffers,
-};
+use crate::aof::buffer::{CHUNKS_AT_START, LogSource, SPARE_CHUNKS_MAX, SealedBuffers};
 use crate::aof::gauge::BufferGauge;
+use crate::aof::group::{GROUP_TARGET_BYTES, Group};
 use crate::aof::route::Extent;
 use crate::aof::segments::{Segment, Segments};
 use crate::aof::unsynced::Unsynced;

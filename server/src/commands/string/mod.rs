@@ -18,11 +18,11 @@ use crate::dispatch::table::Binding;
 /// The group's commands.
 pub(super) const COMMANDS: &[Binding] = &[
     Binding::keyed("get", range::get),
-    Binding::keyed("set", set::set).blind_when(|args| args.len() == 3),
-    Binding::keyed("setnx", set::setnx),
-    Binding::blind("setex", set::setex),
-    Binding::blind("psetex", set::psetex),
-    Binding::keyed("getset", set::getset),
+    Binding::keyed("set", set::set).blind_when(|args| args.len() == 3).with(Traits::STORES_STRINGS),
+    Binding::keyed("setnx", set::setnx).with(Traits::STORES_STRINGS),
+    Binding::blind("setex", set::setex).with(Traits::STORES_STRINGS),
+    Binding::blind("psetex", set::psetex).with(Traits::STORES_STRINGS),
+    Binding::keyed("getset", set::getset).with(Traits::STORES_STRINGS),
     Binding::keyed("getdel", set::getdel).with(Traits::DELETES),
     Binding::keyed("getex", set::getex),
     Binding::keyed("incr", counter::incr),
@@ -37,6 +37,6 @@ pub(super) const COMMANDS: &[Binding] = &[
     Binding::keyed("substr", range::getrange),
     Binding::keyed("setrange", range::setrange),
     Binding::keyed("mget", several::mget),
-    Binding::blind("mset", several::mset),
-    Binding::keyed("msetnx", several::msetnx),
+    Binding::blind("mset", several::mset).with(Traits::STORES_STRINGS),
+    Binding::keyed("msetnx", several::msetnx).with(Traits::STORES_STRINGS),
 ];

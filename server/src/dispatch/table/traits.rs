@@ -44,6 +44,9 @@ impl Traits {
     /// nothing step by step.
     pub const DELETES: Self = Self(1 << 14);
 
+    /// A large argument becomes a string as it is.
+    pub const STORES_STRINGS: Self = Self(1 << 15);
+
     /// Those of both.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {

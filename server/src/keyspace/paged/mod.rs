@@ -402,17 +402,22 @@ const WRITTEN_FACTOR: u64 = 512;
 /// No shorter string is in pages, whatever the longest collection is: each of them is `raw`.
 const STRING_MIN_BYTES: u64 = 64;
 
+/// The longest string that is written whole and lies in one record.
+#[must_use]
+pub fn written_max_bytes(inline_max_bytes: u64) -> u64 {
+    inline_max_bytes.saturating_mul(WRITTEN_FACTOR).max(STRING_MIN_BYTES)
+}
+
 /// Writes a value: one operation. A collection of more than `inline_max_bytes`, and a string of several times that, is laid out in
 /// pages, where the store keeps some.
 pub fn put(tx: &mut Tx<'_>, key: Key<'_>, meta: Meta, value: &[u8], inline_max_bytes: u64) {
-    let (factor, least_bytes) = match ValueType::of(meta.flags) {
+    let max_bytes = match ValueType::of(meta.flags) {
         Some(ValueType::String) if meta.flags & RAW_STRING != 0 => {
-            (EDITED_FACTOR, STRING_MIN_BYTES)
+            inline_max_bytes.saturating_mul(EDITED_FACTOR).max(STRING_MIN_BYTES)
         }
-        Some(ValueType::String) => (WRITTEN_FACTOR, STRING_MIN_BYTES),
-        _ => (1, 0),
+        Some(ValueType::String) => written_max_bytes(inline_max_bytes),
+        _ => inline_max_bytes,
     };
-    let max_bytes = inline_max_bytes.saturating_mul(factor).max(least_bytes);
     if value.len() as u64 > max_bytes && put_in_pages(tx, key, meta, value).is_some() {
         return;
     }
