@@ -42,7 +42,8 @@ struct Head {
     epoch: Epoch,
 }
 
-const HEAD_BYTES: usize = size_of::<Head>();
+/// Bytes of a block before the value.
+pub(crate) const HEAD_BYTES: usize = size_of::<Head>();
 
 /// Longest value of a block.
 const MAX_BYTES: usize = u32::MAX as usize;
@@ -230,6 +231,11 @@ impl OwnBlock {
     /// A block with these bytes, which may change in place until the end of `epoch`.
     pub(crate) fn new(bytes: &[u8], epoch: Epoch) -> Self {
         Self { block: SharedValue::roomy(bytes, epoch), epoch }
+    }
+
+    /// The same of a page that is full: it has no room to grow.
+    pub(crate) fn full(bytes: &[u8], epoch: Epoch) -> Self {
+        Self { block: SharedValue::with_room(bytes, bytes.len(), epoch), epoch }
     }
 
     /// A block that will not change once others refer to it, and to which nobody refers yet.

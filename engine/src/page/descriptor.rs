@@ -2,6 +2,7 @@
 
 use super::Totals;
 use super::bytes::{damage, u32_at, u64_at};
+use super::long_string::PAGE_BYTES_MAX;
 use super::parts::Parts;
 use super::store::{Damage, PartKind};
 
@@ -85,6 +86,14 @@ impl Descriptor {
     }
 
     /// The record's value.
+    #[must_use]
+    pub fn encoded(&self) -> Vec<u8> {
+        let mut value = Vec::with_capacity(self.encoded_len());
+        self.encode_into(&mut value);
+        value
+    }
+
+    /// Appends the record's value.
     pub fn encode_into(&self, out: &mut Vec<u8>) {
         debug_assert!(self.parts.len() <= PARTS_MAX);
         out.extend_from_slice(&[FORM_PAGED, self.encoding, self.parts.len() as u8, self.flags]);
@@ -193,7 +202,8 @@ fn part_at(value: &[u8], at: usize) -> Result<Part, Damage> {
         }
         // They are counted with their groups.
         PartKind::Pending | PartKind::PendingOf => false,
-        PartKind::Times | PartKind::Bytes => part.a == 0 && part.b == 0,
+        PartKind::Times => part.a == 0 && part.b == 0,
+        PartKind::Bytes => part.a <= PAGE_BYTES_MAX as u64 && part.b == 0,
         PartKind::List if part.pages == 1 => part.a == part.b,
         PartKind::List => {
             part.b.checked_sub(part.a).is_some_and(|span| span >= u64::from(part.pages) - 1)

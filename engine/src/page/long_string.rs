@@ -1,55 +1,71 @@
-//! Strings in pages: byte `n` is on page `n / PAGE_BYTES`.
+//! Strings in pages: byte `n` is on page `n / B`, where `B` is the size of the string's pages.
 //!
-//! An operation reads the pages of the bytes that it works on, and no others.
+//! An operation reads the pages of the bytes that it works on, and no others. Small pages are written again in less time when a few bytes
+//! of them change, large ones are fewer where all are written, read or moved.
 //!
-//! Invariants: there are as many pages as the bytes need, numbered from 0; a page has at most [`PAGE_BYTES`]. The bytes that a page
+//! Invariants: there are as many pages as the bytes need, numbered from 0; a page has at most `B` bytes. The bytes that a page
 //! lacks are zeros: a string that grows by zeros takes no room for them.
 
 use super::Totals;
 use super::bytes::damage;
 use super::descriptor::{Descriptor, Part};
 use super::store::{Damage, PageEdit, PageError, PageId, Pages, PartKind, at_page};
+use crate::shared_value::HEAD_BYTES;
 use std::ops::Range;
 
-/// Bytes of a page that is full.
-pub const PAGE_BYTES: usize = 8192;
+/// Size of the pages of a string that is edited, in bytes. With the head of its block a full one fills what the allocator gives: so it does
+/// for the other size.
+pub const EDITED_PAGE_BYTES: usize = 8192 - HEAD_BYTES;
 
-const ZEROS: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
+/// The same of one that was written whole.
+pub const WRITTEN_PAGE_BYTES: usize = 14_336 - HEAD_BYTES;
+
+/// True if a page of so many bytes is mostly a full one.
+pub(crate) fn is_full_page(bytes: usize) -> bool {
+    matches!(bytes, EDITED_PAGE_BYTES | WRITTEN_PAGE_BYTES)
+}
+
+/// What a descriptor that does not say so means.
+const FIRST_PAGE_BYTES: usize = 8192;
+
+/// The largest that a descriptor may say.
+pub(super) const PAGE_BYTES_MAX: usize = 1 << 16;
+
+static ZEROS: [u8; PAGE_BYTES_MAX] = [0; PAGE_BYTES_MAX];
 
 fn page_id(number: u64) -> PageId {
     PageId { part: PartKind::Bytes, number }
-}
-
-/// What of these bytes is on the page with this number: where it begins there, and where it ends.
-fn on_page(bytes: &Range<u64>, number: u64) -> Range<usize> {
-    let first = number * PAGE_BYTES as u64;
-    let within = |at: u64| at.saturating_sub(first).min(PAGE_BYTES as u64) as usize;
-    within(bytes.start)..within(bytes.end)
 }
 
 /// A string that is not empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LongString {
     bytes: u64,
+    page_bytes: u32,
 }
 
 impl LongString {
-    /// One of these bytes.
-    pub fn build<P: Pages>(pages: &mut P, content: &[u8]) -> Self {
-        for (number, page) in (0..).zip(content.chunks(PAGE_BYTES)) {
+    /// One of these bytes, in pages of this size, which is not 0.
+    pub fn build<P: Pages>(pages: &mut P, content: &[u8], page_bytes: usize) -> Self {
+        for (number, page) in (0..).zip(content.chunks(page_bytes)) {
             pages.add(page_id(number), page);
         }
-        Self { bytes: content.len() as u64 }
+        Self { bytes: content.len() as u64, page_bytes: page_bytes as u32 }
     }
 
     /// The string that a descriptor describes. No page is read.
     pub fn open(descriptor: &Descriptor) -> Result<Self, Damage> {
         let bytes = descriptor.totals.bytes;
-        let pages = descriptor.part(PartKind::Bytes).map(|part| u64::from(part.pages));
-        if bytes == 0 || pages != Some(Self { bytes }.pages()) {
+        let Some(part) = descriptor.part(PartKind::Bytes).filter(|_| bytes > 0) else {
+            return damage(20, "bytes, and pages of a string");
+        };
+        let page_bytes = if part.a == 0 { FIRST_PAGE_BYTES as u64 } else { part.a };
+        let page_bytes = u32::try_from(page_bytes).unwrap_or(u32::MAX);
+        let string = Self { bytes, page_bytes };
+        if u64::from(part.pages) != string.pages() {
             return damage(20, "as many bytes as the pages of a string have");
         }
-        Ok(Self { bytes })
+        Ok(string)
     }
 
     /// What the descriptor says of it: it is one element.
@@ -62,7 +78,7 @@ impl LongString {
     #[must_use]
     pub fn part(&self) -> Part {
         let pages = u32::try_from(self.pages()).unwrap_or(u32::MAX);
-        Part { kind: PartKind::Bytes, flags: 0, pages, a: 0, b: 0 }
+        Part { kind: PartKind::Bytes, flags: 0, pages, a: self.page_bytes.into(), b: 0 }
     }
 
     /// Its bytes.
@@ -74,13 +90,13 @@ impl LongString {
     /// Its pages.
     #[must_use]
     pub fn pages(&self) -> u64 {
-        self.bytes.div_ceil(PAGE_BYTES as u64)
+        self.bytes.div_ceil(self.page_bytes.into())
     }
 
     /// The bytes on pages with these numbers.
     #[must_use]
     pub fn bytes_of(&self, numbers: Range<u64>) -> Range<u64> {
-        let at = |number: u64| number.saturating_mul(PAGE_BYTES as u64).min(self.bytes);
+        let at = |number: u64| number.saturating_mul(self.page_bytes.into()).min(self.bytes);
         at(numbers.start)..at(numbers.end)
     }
 
@@ -91,8 +107,8 @@ impl LongString {
 
     /// The numbers of the pages that these bytes are on.
     #[must_use]
-    pub fn numbers(bytes: &Range<u64>) -> Range<u64> {
-        let page_bytes = PAGE_BYTES as u64;
+    pub fn numbers(&self, bytes: &Range<u64>) -> Range<u64> {
+        let page_bytes = u64::from(self.page_bytes);
         if bytes.is_empty() {
             0..0
         } else {
@@ -100,18 +116,27 @@ impl LongString {
         }
     }
 
+    /// What of these bytes is on the page with this number: where it begins there, and where it ends.
+    fn on_page(&self, bytes: &Range<u64>, number: u64) -> Range<usize> {
+        let page_bytes = u64::from(self.page_bytes);
+        let first = number * page_bytes;
+        let within = |at: u64| at.saturating_sub(first).min(page_bytes) as usize;
+        within(bytes.start)..within(bytes.end)
+    }
+
     /// The pages of these bytes that there are and that are not in memory.
     pub fn missing<P: Pages>(&self, pages: &P, bytes: Range<u64>) -> Vec<PageId> {
         let there = bytes.start..bytes.end.min(self.bytes);
-        Self::numbers(&there).map(page_id).filter(|page| !pages.is_in_memory(*page)).collect()
+        self.numbers(&there).map(page_id).filter(|page| !pages.is_in_memory(*page)).collect()
     }
 
     /// The payload of a page.
     fn page<'p, P: Pages>(&self, pages: &'p P, number: u64) -> Result<&'p [u8], PageError> {
         let id = page_id(number);
         let payload = pages.read(id)?;
-        if payload.len() > PAGE_BYTES {
-            let damage = Damage { at: PAGE_BYTES, expected: "the end of a page of a string" };
+        if payload.len() > self.page_bytes as usize {
+            let damage =
+                Damage { at: self.page_bytes as usize, expected: "the end of a page of a string" };
             return Err(at_page(id)(damage));
         }
         Ok(payload)
@@ -125,8 +150,8 @@ impl LongString {
         mut show: impl FnMut(&[u8]),
     ) -> Result<(), PageError> {
         let bytes = bytes.start..bytes.end.min(self.bytes);
-        for number in Self::numbers(&bytes) {
-            let (payload, wanted) = (self.page(pages, number)?, on_page(&bytes, number));
+        for number in self.numbers(&bytes) {
+            let (payload, wanted) = (self.page(pages, number)?, self.on_page(&bytes, number));
             let there = wanted.start.min(payload.len())..wanted.end.min(payload.len());
             let (lacking, there) = (wanted.len() - there.len(), &payload[there]);
             if !there.is_empty() {
@@ -151,13 +176,13 @@ impl LongString {
         if bytes.is_empty() {
             return Ok(());
         }
-        let (touched, old_pages) = (Self::numbers(&bytes), self.pages());
+        let (touched, old_pages) = (self.numbers(&bytes), self.pages());
         for number in touched.start..touched.end.min(old_pages) {
             self.page(pages, number)?;
         }
         let mut rest = content;
         for number in touched.clone() {
-            let place = on_page(&bytes, number);
+            let place = self.on_page(&bytes, number);
             let (own, behind) = rest.split_at(place.len());
             rest = behind;
             if number >= old_pages {

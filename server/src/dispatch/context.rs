@@ -116,7 +116,7 @@ impl<'e> Ctx<'_, 'e> {
     }
 
     /// As [`Ctx::put`], where `write` writes.
-    fn put_by(
+    pub(super) fn put_by(
         &mut self,
         db: usize,
         key: &[u8],
@@ -153,7 +153,7 @@ impl<'e> Ctx<'_, 'e> {
     }
 
     /// The value of the key, if it has one, gives way to a new one.
-    fn tell_replaced(&mut self, db: usize, key: &[u8]) {
+    pub fn tell_replaced(&mut self, db: usize, key: &[u8]) {
         if matches!(self.find(db, key), Found::Live(_)) {
             self.changes.tell(&self.server.events, db, key, Event::NEW);
         }

@@ -1,10 +1,15 @@
 //! How commands look at strings and change them, wherever they lie.
 
+use super::guard::give_up;
 use super::{CommandError, Ctx, Purpose};
 use crate::events::Event;
-use crate::keyspace::paged::{self, PagedString, Stop, StringBytes, StringEdit, WholeString};
+use crate::keyspace::paged::{
+    self, Paged, PagedString, Stop, StringBytes, StringEdit, WholeString,
+};
 use crate::keyspace::{StringView, Strings, Written};
 use crate::resp::Reply;
+use crate::value::ValueType;
+use sexton_engine::Meta;
 use sexton_engine::page::LongString;
 
 /// What an edit has done with a string.
@@ -45,6 +50,36 @@ impl Ctx<'_, '_> {
             };
             looked.map_err(not_in_pages)
         })?
+    }
+
+    /// The string in pages of a key of the client's database, all of which are in memory from here on: [`Ctx::copy_string`] copies it.
+    /// `None` for anything else.
+    pub fn string_to_copy(&mut self, purpose: Purpose, key: &[u8]) -> Option<Paged> {
+        let (db, of) = (self.client.db, |meta: Meta| ValueType::of(meta.flags));
+        let found =
+            self.inspect(Purpose::Write, db, key, |entry, _| entry.map(|entry| entry.meta()));
+        found.filter(|meta| meta.is_paged() && of(*meta) == Some(ValueType::String))?;
+        let purpose = if self.client.is_heavy { Purpose::Write } else { purpose };
+        let paged = self.paged::<Strings>(purpose, key).ok()??;
+        self.hand_over_above(paged.descriptor.totals.bytes);
+        self.read_pages(key, &paged, |string: &LongString, pages, _| {
+            paged::needs_string(string, pages)
+        });
+        Some(paged)
+    }
+
+    /// Gives a key a copy of a string in pages, as [`Ctx::put`] would: one operation. Log it.
+    pub fn copy_string(
+        &mut self,
+        (key, paged): (&[u8], &Paged),
+        (to_db, to): (usize, &[u8]),
+        event: impl Into<Option<Event>>,
+    ) {
+        let (from, cid) = (self.key_in(self.client.db, key), paged.descriptor.collection);
+        self.put_by(to_db, to, event, |tx, to| {
+            let copied = paged::copy_string(tx, (from, cid), to, paged);
+            copied.unwrap_or_else(|error| give_up(error));
+        });
     }
 
     /// Edits the string of a key of the client's database, or a new one: one operation, logged verbatim, or none.

@@ -1,5 +1,5 @@
 use super::{Memory, Random};
-use crate::page::long_string::{LongString, PAGE_BYTES};
+use crate::page::long_string::{EDITED_PAGE_BYTES as PAGE_BYTES, LongString, WRITTEN_PAGE_BYTES};
 use crate::page::store::{PageError, PartKind};
 use crate::page::{Descriptor, Parts};
 
@@ -34,7 +34,7 @@ fn read(
 ) -> Result<Vec<u8>, PageError> {
     let mut all = Vec::new();
     string.each(memory, bytes, |piece| {
-        assert!(!piece.is_empty() && piece.len() <= PAGE_BYTES);
+        assert!(!piece.is_empty() && piece.len() <= WRITTEN_PAGE_BYTES);
         all.extend_from_slice(piece);
     })?;
     Ok(all)
@@ -47,7 +47,8 @@ fn a_string_is_what_was_written_into_it() {
         let mut memory = Memory::default();
         let first = 1 + random.below(3 * PAGE_BYTES);
         let mut model = content(&mut random, first);
-        let mut string = LongString::build(&mut memory, &model);
+        let page_bytes = [PAGE_BYTES, WRITTEN_PAGE_BYTES, 100, 8192][seed as usize % 4];
+        let mut string = LongString::build(&mut memory, &model, page_bytes);
         for _ in 0..300 {
             if random.is_one_in(4) {
                 memory.send_away(&mut random, 3);
@@ -90,7 +91,7 @@ fn a_string_is_what_was_written_into_it() {
 #[test]
 fn zeros_that_a_string_grows_by_take_no_room() {
     let mut memory = Memory::default();
-    let mut string = LongString::build(&mut memory, b"begin");
+    let mut string = LongString::build(&mut memory, b"begin", PAGE_BYTES);
     string.write(&mut memory, 100 * PAGE_BYTES as u64, b"end").expect("written");
     assert_eq!(memory.pages.values().map(Vec::len).sum::<usize>(), 8);
     assert_eq!(memory.pages.len(), 101);
@@ -105,17 +106,38 @@ fn damaged_pages_and_descriptors_are_errors_or_other_bytes() {
     for _ in 0..2000 {
         let mut memory = Memory::default();
         let model = content(&mut random, 3 * PAGE_BYTES);
-        let mut string = LongString::build(&mut memory, &model);
+        let mut string = LongString::build(&mut memory, &model, PAGE_BYTES);
         memory.damage(&mut random);
         if let Ok(all) = read(&string, &memory, 0..u64::MAX) {
             assert_eq!(all.len(), model.len());
         }
         let _ = string.write(&mut memory, random.below(4 * PAGE_BYTES) as u64, b"patch");
     }
-    let string = LongString::build(&mut Memory::default(), &[1; 5000]);
+    let string = LongString::build(&mut Memory::default(), &[1; 5000], PAGE_BYTES);
     let mut wrong = descriptor_of(&string);
     wrong.totals.bytes = 9000;
     assert!(LongString::open(&wrong).is_err());
     wrong.totals.bytes = 0;
     assert!(LongString::open(&wrong).is_err());
+    wrong.totals.bytes = 5000;
+    for (a, is_right) in [(0, true), (5000, true), (4999, false), (1 << 16, true), (1 << 17, false)]
+    {
+        wrong.set_part(crate::page::Part { a, ..string.part() });
+        let mut value = Vec::new();
+        wrong.encode_into(&mut value);
+        let opened = Descriptor::decode(&value).and_then(|found| LongString::open(&found));
+        assert_eq!(opened.is_ok(), is_right, "pages of {a} bytes");
+    }
+}
+
+#[test]
+fn a_descriptor_without_a_size_of_pages_means_8192() {
+    let mut memory = Memory::default();
+    let model: Vec<u8> = (0..20_000).map(|at| (at / 3) as u8).collect();
+    let string = LongString::build(&mut memory, &model, 8192);
+    let mut first = descriptor_of(&string);
+    first.set_part(crate::page::Part { a: 0, ..string.part() });
+    let opened = LongString::open(&first).expect("a whole string");
+    assert_eq!(opened, string);
+    assert_eq!(read(&opened, &memory, 0..u64::MAX), Ok(model));
 }

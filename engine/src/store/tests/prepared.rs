@@ -3,7 +3,7 @@
 use super::crash::small_options;
 use super::harness::key;
 use crate::key::Meta;
-use crate::page::long_string::PAGE_BYTES;
+use crate::page::long_string::WRITTEN_PAGE_BYTES as PAGE_BYTES;
 use crate::page::{Descriptor, LongString, Totals};
 use crate::store::*;
 use sexton_persistence::aof::write_command;
@@ -15,7 +15,7 @@ fn put_string(tx: &mut Tx<'_>, name: &[u8], content: &[u8]) {
     let collection = tx.engine().new_collection().expect("it takes pages");
     let root = key(tx.engine(), 0, name);
     let mut pages = tx.pages(root, collection);
-    let string = LongString::build(&mut pages, content);
+    let string = LongString::build(&mut pages, content, PAGE_BYTES);
     let mut descriptor = Descriptor {
         encoding: 2,
         flags: 0,

@@ -9,10 +9,10 @@ use crate::store::page_key::{PageKey, PageName};
 
 /// The content of a page, as it was when it was asked for. It stays in memory as long as this exists.
 #[derive(Debug)]
-pub struct HeldPage(Held);
+pub struct HeldPage(pub(super) Held);
 
 #[derive(Debug)]
-enum Held {
+pub(super) enum Held {
     Block(SharedValue),
     Copy(Vec<u8>),
 }

@@ -8,6 +8,7 @@ mod begin;
 mod buf;
 mod changes;
 mod commit;
+mod copied;
 mod databases;
 mod deletion;
 mod edits;

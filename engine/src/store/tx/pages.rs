@@ -7,7 +7,8 @@ use super::guards::Guards;
 use super::paged::FoundPage;
 use crate::dram::{EntryRef, Located, Table};
 use crate::key::{Key, Meta};
-use crate::page::{PageEdit, PageError, PageId, Pages};
+use crate::page::long_string::is_full_page;
+use crate::page::{PageEdit, PageError, PageId, Pages, PartKind};
 use crate::shared_value::{Epoch, OwnBlock};
 use crate::store::engine::EngineError;
 use crate::store::page_key::{PageKey, PageName};
@@ -130,7 +131,7 @@ impl<'e> Pages for TxPages<'_, 'e, '_> {
                 let entry = self.entry(page)?;
                 let change = match entry.shared().filter(|block| block.is_of(self.epoch)) {
                     Some(block) => Change::InPlace(block),
-                    None => Change::Changed(OwnBlock::new(entry.value(), self.epoch)),
+                    None => Change::Changed(own_block(page, entry.value(), self.epoch)),
                 };
                 self.replace(page, change)
             }
@@ -148,7 +149,7 @@ impl<'e> Pages for TxPages<'_, 'e, '_> {
     }
 
     fn add(&mut self, page: PageId, payload: &[u8]) {
-        let block = self.tx.block_for(payload, self.epoch);
+        let block = self.tx.block_for(page, payload, self.epoch);
         let made = match self.changes.get(page) {
             Some(Change::New(_)) | None => Change::New(block),
             Some(_) => Change::Changed(block),
@@ -209,6 +210,15 @@ impl TxPages<'_, '_, '_> {
         let place = self.changes.replace(page, change);
         self.seen(page).set(Some((page, Seen::Changed(place))));
         place
+    }
+}
+
+/// A block for a page with these bytes, with room for a change or two, unless it cannot grow.
+pub(super) fn own_block(page: PageId, payload: &[u8], epoch: Epoch) -> OwnBlock {
+    if page.part == PartKind::Bytes && is_full_page(payload.len()) {
+        OwnBlock::full(payload, epoch)
+    } else {
+        OwnBlock::new(payload, epoch)
     }
 }
 

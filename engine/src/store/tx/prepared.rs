@@ -1,7 +1,9 @@
 //! A large argument of a request, copied to where its commit needs it before any latch is held.
 
 use super::Tx;
-use crate::page::long_string::PAGE_BYTES;
+use super::pages::own_block;
+use crate::page::PageId;
+use crate::page::long_string::WRITTEN_PAGE_BYTES as PAGE_BYTES;
 use crate::shared_value::{Epoch, OwnBlock, SharedValue};
 use crate::store::engine::Engine;
 use sexton_persistence::aof::{LargeArgument, write_command, write_header};
@@ -111,8 +113,8 @@ impl<'e> Tx<'e> {
 
     /// A block for a page with these bytes that nobody refers to.
     #[inline]
-    pub(super) fn block_for(&mut self, payload: &[u8], epoch: Epoch) -> OwnBlock {
+    pub(super) fn block_for(&mut self, page: PageId, payload: &[u8], epoch: Epoch) -> OwnBlock {
         let prepared = self.prepared.as_mut().and_then(|prepared| prepared.take_block(payload));
-        prepared.unwrap_or_else(|| OwnBlock::new(payload, epoch))
+        prepared.unwrap_or_else(|| own_block(page, payload, epoch))
     }
 }

@@ -5,6 +5,7 @@
 use super::database_arg;
 use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
 use crate::events::Event;
+use crate::keyspace::paged::Paged;
 use crate::value::ValueType;
 use sexton_engine::Meta;
 
@@ -12,8 +13,13 @@ const SAME_OBJECT: CommandError =
     CommandError::text("ERR source and destination objects are the same");
 
 /// Flags, expiry and root record of a key.
-fn root_of(ctx: &mut Ctx<'_, '_>, db: usize, key: &[u8]) -> Option<(Meta, Vec<u8>)> {
-    ctx.inspect_whole(Purpose::Write, (db, key), &ValueType::ALL, |entry, _| {
+fn root_of(
+    ctx: &mut Ctx<'_, '_>,
+    purpose: Purpose,
+    db: usize,
+    key: &[u8],
+) -> Option<(Meta, Vec<u8>)> {
+    ctx.inspect_whole(purpose, (db, key), &ValueType::ALL, |entry, _| {
         entry.map(|entry| (entry.meta(), entry.value().to_vec()))
     })
 }
@@ -46,7 +52,7 @@ fn rename_unless(ctx: &mut Ctx<'_, '_>, keep_existing: bool) -> Result<bool, Com
     let root = if ctx.can_rename_paged(source, target) {
         None
     } else {
-        Some(root_of(ctx, db, source).ok_or(CommandError::NoSuchKey)?)
+        Some(root_of(ctx, Purpose::Write, db, source).ok_or(CommandError::NoSuchKey)?)
     };
     if exists(ctx, db, target) && keep_existing {
         return Ok(false);
@@ -63,6 +69,35 @@ fn rename_unless(ctx: &mut Ctx<'_, '_>, keep_existing: bool) -> Result<bool, Com
     ctx.tell(target, Event::generic("rename_to"));
     ctx.log_request();
     Ok(true)
+}
+
+/// A value to be given to another key.
+enum Value {
+    Whole(Meta, Vec<u8>),
+    /// A string in pages, which share their memory.
+    InPages(Paged),
+}
+
+/// The value of a key of the client's database.
+fn value_of(ctx: &mut Ctx<'_, '_>, purpose: Purpose, key: &[u8]) -> Option<Value> {
+    if let Some(paged) = ctx.string_to_copy(purpose, key) {
+        return Some(Value::InPages(paged));
+    }
+    let whole = root_of(ctx, purpose, ctx.client.db, key);
+    whole.map(|(meta, value)| Value::Whole(meta, value))
+}
+
+/// One operation.
+fn put_copy(
+    ctx: &mut Ctx<'_, '_>,
+    (source, value): (&[u8], &Value),
+    (db, target): (usize, &[u8]),
+    event: impl Into<Option<Event>>,
+) {
+    match value {
+        Value::Whole(meta, value) => ctx.put(db, target, *meta, value, event),
+        Value::InPages(paged) => ctx.copy_string((source, paged), (db, target), event),
+    }
 }
 
 /// COPY source destination [DB number] [REPLACE]: one operation.
@@ -85,18 +120,14 @@ pub(super) fn copy(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     if target_db == db && source == target {
         return Err(SAME_OBJECT);
     }
-    let root = ctx.inspect_whole(Purpose::Read, (db, source), &ValueType::ALL, |entry, _| {
-        entry.map(|entry| (entry.meta(), entry.value().to_vec()))
-    });
-    let copied = match root {
-        Some((meta, value)) if !exists(ctx, target_db, target) || replace => {
-            ctx.put_anew(target_db, target, meta, &value, Event::generic("copy_to"));
-            ctx.log_request();
-            1
-        }
-        _ => 0,
-    };
-    ctx.out.int(copied);
+    let value = value_of(ctx, Purpose::Read, source);
+    let may_copy = value.is_some() && (!exists(ctx, target_db, target) || replace);
+    if let Some(value) = value.filter(|_| may_copy) {
+        ctx.tell_replaced(target_db, target);
+        put_copy(ctx, (source, &value), (target_db, target), Event::generic("copy_to"));
+        ctx.log_request();
+    }
+    ctx.out.int(i64::from(may_copy));
     Ok(())
 }
 
@@ -107,9 +138,9 @@ pub(super) fn move_key(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     if target_db == db {
         return Err(SAME_OBJECT);
     }
-    let moved = match root_of(ctx, db, key) {
-        Some((meta, value)) if !exists(ctx, target_db, key) => {
-            ctx.put(target_db, key, meta, &value, None);
+    let moved = match value_of(ctx, Purpose::Write, key) {
+        Some(value) if !exists(ctx, target_db, key) => {
+            put_copy(ctx, (key, &value), (target_db, key), None);
             ctx.delete(db, key, Event::generic("move_from"));
             ctx.changes.tell(&ctx.server.events, target_db, key, Event::generic("move_to"));
             ctx.log_request();

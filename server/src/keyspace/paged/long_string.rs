@@ -1,8 +1,9 @@
 //! Strings, for commands that do not care where they lie.
 
-use super::{Paged, Stop, Structure, none_of};
+use super::{Paged, Stop, Structure, damaged, none_of};
 use crate::resp::Reply;
 use sexton_engine::page::{Descriptor, LongString, PageError, PageId, Pages, PartKind};
+use sexton_engine::{EngineError, Key, Tx};
 use std::ops::{Deref, Range};
 
 impl Structure for LongString {
@@ -216,9 +217,14 @@ impl<P: Pages> StringEdit for PagedString<&mut LongString, &mut P> {
 pub struct Slice(pub Range<u64>);
 
 impl super::InPieces<LongString> for Slice {
-    fn begin<P: Pages>(&self, _: &LongString, _: &P, out: &mut Reply) -> Result<Range<u64>, Stop> {
+    fn begin<P: Pages>(
+        &self,
+        string: &LongString,
+        _: &P,
+        out: &mut Reply,
+    ) -> Result<Range<u64>, Stop> {
         out.bulk_head(self.0.end - self.0.start);
-        Ok(LongString::numbers(&self.0))
+        Ok(string.numbers(&self.0))
     }
 
     fn write<P: Pages>(
@@ -228,7 +234,7 @@ impl super::InPieces<LongString> for Slice {
         part: Range<u64>,
         out: &mut Reply,
     ) -> Result<(), Stop> {
-        let is_last = part.end == LongString::numbers(&self.0).end;
+        let is_last = part.end == string.numbers(&self.0).end;
         let own = string.bytes_of(part);
         let own = own.start.max(self.0.start)..own.end.min(self.0.end);
         each(string, pages, own, |piece| out.bulk_piece(piece))?;
@@ -241,6 +247,32 @@ impl super::InPieces<LongString> for Slice {
     fn positions(&self, string: &LongString) -> u64 {
         string.pages()
     }
+}
+
+/// All of a string is in memory.
+///
+/// # Errors
+/// What is not.
+pub fn needs_string<P: Pages>(string: &LongString, pages: &P) -> Result<(), Stop> {
+    needs(string, pages, 0..string.bytes())
+}
+
+/// Gives the key `to` a string of its own with the pages of that of `from`, all of which are in memory: one operation.
+///
+/// # Errors
+/// The store keeps no pages, or not all are in memory.
+pub fn copy_string(
+    tx: &mut Tx<'_>,
+    from: (Key<'_>, u64),
+    to: Key<'_>,
+    paged: &Paged,
+) -> Result<(), EngineError> {
+    let string = <LongString as Structure>::open(paged).map_err(damaged)?;
+    let collection = tx.engine().new_collection()?;
+    let root = Descriptor { collection, ..paged.descriptor.clone() }.encoded();
+    let copied = tx.copy_pages(from, (to, collection), (paged.meta, &root), string.page_ids())?;
+    let away = || EngineError::Refused("a page of a string to be copied is not in memory".into());
+    copied.then_some(()).ok_or_else(away)
 }
 
 /// The value that a string would have in one record.

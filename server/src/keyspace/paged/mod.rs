@@ -19,7 +19,9 @@ pub use draws::Draws;
 pub use fields::{FieldSet, PagedFields};
 pub use keyed::{Drawn, DuePages, Keyed};
 pub use list::{each_of_list, needs, needs_to_change};
-pub use long_string::{PagedString, Slice, StringBytes, StringEdit, WholeString, window};
+pub use long_string::{
+    PagedString, Slice, StringBytes, StringEdit, WholeString, copy_string, needs_string, window,
+};
 pub use pieces::{AllFields, Extent, InPieces};
 pub use ranked::Ranked;
 pub use search::{ListSearch, Sought, Step, Window};
@@ -34,6 +36,7 @@ use super::pop::Popped;
 use crate::blocking::Pop;
 use crate::keyspace::Written;
 use crate::value::{PAGED_STRING, RAW_STRING, ValueType};
+use sexton_engine::page::long_string::{EDITED_PAGE_BYTES, WRITTEN_PAGE_BYTES};
 use sexton_engine::page::{
     Damage, Descriptor, List, ListSizes, LongString, PageError, PageId, Pages, PartKind, Totals,
 };
@@ -289,8 +292,7 @@ pub fn change<S: Structure, T>(
         if !structure.is_empty() {
             let mut descriptor = paged.descriptor.clone();
             structure.describe(&mut descriptor);
-            let mut root = Vec::with_capacity(descriptor.encoded_len());
-            descriptor.encode_into(&mut root);
+            let root = descriptor.encoded();
             // The store keeps pages: it has those of this collection.
             let put = pages.put(structure.meta(paged.meta), &root);
             put.map_err(|_| PageError::TooLong { bytes: root.len() })?;
@@ -456,7 +458,9 @@ fn put_in_pages(tx: &mut Tx<'_>, key: Key<'_>, meta: Meta, value: &[u8]) -> Opti
     let mut pages = tx.pages(key, collection);
     let mut flags = meta.flags;
     if value_type == ValueType::String {
-        LongString::build(&mut pages, value).describe(&mut descriptor);
+        let is_edited = meta.flags & RAW_STRING != 0;
+        let page_bytes = if is_edited { EDITED_PAGE_BYTES } else { WRITTEN_PAGE_BYTES };
+        LongString::build(&mut pages, value, page_bytes).describe(&mut descriptor);
         flags = PAGED_STRING;
     } else if let Some(list) = ListView::of(meta, value) {
         let list = List::build(&mut pages, ListSizes::default(), list.iter()).ok()?;
@@ -473,7 +477,5 @@ fn put_in_pages(tx: &mut Tx<'_>, key: Key<'_>, meta: Meta, value: &[u8]) -> Opti
     } else if let Some(stream) = StreamView::of(meta, value) {
         Streamed::build(&mut pages, stream).ok()?.describe(&mut descriptor);
     }
-    let mut root = Vec::with_capacity(descriptor.encoded_len());
-    descriptor.encode_into(&mut root);
-    pages.put(Meta { flags: flags | Meta::PAGED, ..meta }, &root).ok()
+    pages.put(Meta { flags: flags | Meta::PAGED, ..meta }, &descriptor.encoded()).ok()
 }
