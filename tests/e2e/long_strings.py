@@ -158,6 +158,25 @@ def check_large_requests(steps, name, options, seed):
         steps.equal(f"large requests, {name}: equal after kill -9", server.connect().cmd("DEBUG", "DIGEST"), theirs.cmd("DEBUG", "DIGEST"))
 
 
+def check_longer_than_loads(steps):
+    """A string that is longer than a request may bring into memory: what reads it reads a part at a time."""
+    options = {"maxmemory": "48mb", "memtable-bytes": "4mb", "appendonly": "yes"}
+    with Server("redis", {"appendonly": "no"}) as reference, Server("sexton", options) as server:
+        ours, theirs = server.connect(timeout_s=60), reference.connect()
+        rng = random.Random(3)
+        for connection in (ours, theirs):
+            for number in range(1, 10):
+                connection.cmd("SETBIT", "s", number * 8_000_000 - 1, 0)
+        for number in range(20):
+            piece = rng.randbytes(1_000_000)
+            for connection in (ours, theirs):
+                connection.cmd("APPEND", "s", piece)
+        for words in (["BITCOUNT", "s"], ["BITPOS", "s", 1], ["BITPOS", "s", 0, 9_000_001, -1], ["BITCOUNT", "s", 5, -7, "BIT"],
+                      ["BITPOS", "s", 1, 20, 30], ["STRLEN", "s"], ["GETRANGE", "s", 8_999_000, 12_000_000]):
+            got, expected = ours.cmd(*words), theirs.cmd(*words)
+            steps.check(f"{words[0]} {words[2:]} of 29 MB under a bound of 48", got == expected, f"{str(got)[:80]} instead of {str(expected)[:80]}")
+
+
 def check_others(steps, mb):
     """Half of the others' answers, and all but the slowest, while one client works on strings of so many megabytes."""
     with Server("sexton", {"appendonly": "yes"}) as server:
@@ -199,6 +218,7 @@ def main():
     place, env = persistent_memory(wbl)
     check_edits(steps, "write-behind", wbl, args.edits // 2, args.seed + 4, env=env)
     shutil.rmtree(place)
+    check_longer_than_loads(steps)
     always = {"appendfsync": "always"}
     for number, (name, options) in enumerate({
         "always": always,

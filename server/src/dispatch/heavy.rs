@@ -2,6 +2,7 @@
 //! who needs a latch of it comes back meanwhile (docs/scripts.md).
 
 use super::guard::miss;
+use super::long_reply::LongReply;
 use super::table::{CommandSpec, Flags, Traits};
 use super::{Args, Ctx};
 use crate::keyspace::paged;
@@ -19,8 +20,20 @@ impl Ctx<'_, '_> {
     /// Ends the run of this command if it is going to work on more than a worker should keep others waiting for, in bytes: it runs again
     /// on a helper thread. What it has done is taken back.
     pub fn hand_over_above(&mut self, bytes: u64) {
+        self.hand_over(bytes, false);
+    }
+
+    /// The same of a command that only reads, and of one string, which is held for it: its latch is free while it runs.
+    pub fn hand_over_apart_above(&mut self, bytes: u64) {
+        self.hand_over(bytes, true);
+    }
+
+    fn hand_over(&mut self, bytes: u64, is_held: bool) {
         if self.client.may_hand_over && bytes > HEAVY_BYTES {
             self.client.is_heavy = true;
+            if is_held {
+                self.client.long_reply = LongReply::Wanted;
+            }
             miss()
         }
     }

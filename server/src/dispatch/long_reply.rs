@@ -6,6 +6,9 @@
 //! So neither the collection nor its reply is ever in memory as a whole, no other client waits, and the reply shows one instant
 //! however long it takes.
 //!
+//! A command that goes through many bytes of a string, and only reads them, has it held in the same way (BITCOUNT, BITPOS): its reply is
+//! short, but no latch is held while it counts.
+//!
 //! In a transaction, in a script and in a snapshot session a reply is written at once, within the bounds of memory.
 
 use crate::client_memory::load_max_bytes;
@@ -76,6 +79,11 @@ pub struct OpenReply {
 }
 
 impl OpenReply {
+    /// What is answered.
+    pub(super) fn collection(&mut self) -> &mut PastCollection {
+        &mut self.collection
+    }
+
     /// Opens a snapshot for a client's request to a database, or holds a string that is in memory; `None` if its key holds no collection
     /// in pages by now. May block.
     ///

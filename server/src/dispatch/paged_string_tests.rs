@@ -1,8 +1,8 @@
 //! Commands on strings in pages: their replies match those for a single record, and edits copy a fraction.
 
-use super::Outcome;
 use super::paged_tests::Random;
 use super::tests::Bench;
+use super::{LongReply, Outcome};
 use crate::value::thresholds::Thresholds;
 use std::sync::atomic::Ordering;
 
@@ -146,6 +146,7 @@ fn what_takes_long_is_handed_to_a_thread_that_nobody_waits_for() {
     for (request, reply) in [
         (format!("SET t {content}"), "+OK\r\n"),
         ("BITCOUNT s".to_owned(), ":8000000\r\n"),
+        ("BITPOS s 0".to_owned(), ":0\r\n"),
         ("COPY s u".to_owned(), ":1\r\n"),
         ("RENAME u v".to_owned(), "+OK\r\n"),
         ("BITOP NOT s s".to_owned(), ":2000000\r\n"),
@@ -156,9 +157,14 @@ fn what_takes_long_is_handed_to_a_thread_that_nobody_waits_for() {
         bench.executor.may_block = false;
         let (outcome, nothing) = bench.try_at(&mut client, &request, super::tests::NOW_MS);
         assert!(matches!(outcome, Outcome::Offload) && nothing.is_empty(), "{name}: {outcome:?}");
+        let is_held_apart = client.long_reply.is_wanted();
+        assert_eq!(is_held_apart, name.starts_with("BIT") && name != "BITOP NO", "{name}");
         bench.executor.may_block = true;
         assert_eq!(bench.run(&mut client, "DEBUG DIGEST"), before, "{name}");
         client.is_heavy = !request.starts_with("SET");
+        if is_held_apart {
+            client.long_reply = LongReply::Wanted;
+        }
         assert_eq!(bench.run(&mut client, &request), reply, "{name}");
         assert!(!client.is_heavy, "{name}");
         assert!(bench.server.stats.hits() - hits <= 1, "{name}: counted once");

@@ -84,6 +84,7 @@ impl Executor {
             Err(error) => {
                 take_back(server, tx, changes, spec.name);
                 let is_heavy = std::mem::take(&mut client.is_heavy);
+                client.long_reply = LongReply::None;
                 if is_heavy || !std::mem::take(&mut client.missed).is_empty() {
                     // The long way finds that again: what is missed is loaded, what is heavy handed over.
                     out.truncate(mark);

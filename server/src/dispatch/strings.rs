@@ -1,10 +1,12 @@
 //! How commands look at strings and change them, wherever they lie.
 
 use super::guard::give_up;
+use super::long_reply::LongReply;
+use super::snapshot_session::snapshot_error;
 use super::{CommandError, Ctx, Purpose};
 use crate::events::Event;
 use crate::keyspace::paged::{
-    self, Paged, PagedString, Stop, StringBytes, StringEdit, WholeString,
+    self, Paged, PagedString, PastString, Stop, StringBytes, StringEdit, WholeString,
 };
 use crate::keyspace::{StringView, Strings, Written};
 use crate::resp::Reply;
@@ -38,7 +40,10 @@ impl Ctx<'_, '_> {
         // What runs again is counted once.
         let purpose = if self.client.is_heavy { Purpose::Write } else { Purpose::Read };
         if let Some(paged) = self.paged::<Strings>(purpose, key)? {
-            self.hand_over_above(goes_through(paged.descriptor.totals.bytes));
+            if self.client.long_reply.is_open() {
+                return self.read_apart(look);
+            }
+            self.hand_over_apart_above(goes_through(paged.descriptor.totals.bytes));
             return Ok(self.read_pages(key, &paged, |string: &LongString, pages, out| {
                 look(Some(&PagedString { string, pages }), out)
             }));
@@ -50,6 +55,22 @@ impl Ctx<'_, '_> {
             };
             looked.map_err(not_in_pages)
         })?
+    }
+
+    /// A look at the string that is held for the request, or at that of a snapshot: no latch is held meanwhile.
+    fn read_apart<R>(
+        &mut self,
+        mut look: impl FnMut(Option<&dyn StringBytes>, &mut Reply) -> Result<R, Stop>,
+    ) -> Result<R, CommandError> {
+        let LongReply::Open(mut open) = std::mem::take(&mut self.client.long_reply) else {
+            return Err(CommandError::text("ERR a string that nobody holds"));
+        };
+        let string = PastString::new(open.collection());
+        let looked = look(Some(&string), self.out);
+        match string.into_failure() {
+            Some(error) => Err(snapshot_error(error)),
+            None => looked.map_err(not_in_pages),
+        }
     }
 
     /// The string in pages of a key of the client's database, all of which are in memory from here on: [`Ctx::copy_string`] copies it.
@@ -153,7 +174,7 @@ impl Ctx<'_, '_> {
     }
 }
 
-/// Nothing of a string that lies whole in its record is ever missing.
+/// Nothing of a string that lies whole in its record, or is held, is ever missing.
 fn not_in_pages(stop: Stop) -> CommandError {
-    CommandError::from(format!("ERR a string in one record: {stop:?}"))
+    CommandError::from(format!("ERR storage: {stop:?}"))
 }

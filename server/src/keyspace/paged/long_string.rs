@@ -165,7 +165,8 @@ fn needs<P: Pages>(string: &LongString, pages: &P, range: Range<u64>) -> Result<
     none_of(string.missing(pages, range))
 }
 
-fn each<P: Pages>(
+/// Shows the bytes of a range as [`StringBytes::each`].
+pub(super) fn each_of_string<P: Pages>(
     string: &LongString,
     pages: &P,
     range: Range<u64>,
@@ -186,7 +187,7 @@ where
     }
 
     fn each(&self, range: Range<u64>, show: &mut dyn FnMut(&[u8])) -> Result<(), Stop> {
-        each(&self.string, &*self.pages, range, show)
+        each_of_string(&self.string, &*self.pages, range, show)
     }
 }
 
@@ -237,7 +238,7 @@ impl super::InPieces<LongString> for Slice {
         let is_last = part.end == string.numbers(&self.0).end;
         let own = string.bytes_of(part);
         let own = own.start.max(self.0.start)..own.end.min(self.0.end);
-        each(string, pages, own, |piece| out.bulk_piece(piece))?;
+        each_of_string(string, pages, own, |piece| out.bulk_piece(piece))?;
         if is_last {
             out.bulk_end();
         }
@@ -278,6 +279,6 @@ pub fn copy_string(
 /// The value that a string would have in one record.
 pub(super) fn whole<P: Pages>(string: &LongString, pages: &P) -> Result<Vec<u8>, Stop> {
     let mut bytes = Vec::with_capacity(string.bytes() as usize);
-    each(string, pages, 0..string.bytes(), |piece| bytes.extend_from_slice(piece))?;
+    each_of_string(string, pages, 0..string.bytes(), |piece| bytes.extend_from_slice(piece))?;
     Ok(bytes)
 }

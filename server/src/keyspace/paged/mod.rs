@@ -25,7 +25,7 @@ pub use long_string::{
 pub use pieces::{AllFields, Extent, InPieces};
 pub use ranked::Ranked;
 pub use search::{ListSearch, Sought, Step, Window};
-pub use snapshot::{PastCollection, PastPages, whole_at, whole_in};
+pub use snapshot::{PastCollection, PastPages, PastString, whole_at, whole_in};
 pub use stream::{GroupsAsked, Parts, PendingAsked, PendingSpan, Removed, Streamed};
 
 use super::collection::{

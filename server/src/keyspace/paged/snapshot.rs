@@ -1,13 +1,16 @@
 //! Collections in pages as others than their writers see them: those of the past, and whole ones.
 
+use super::long_string::each_of_string;
 use super::{
-    Extent, Failed, Keyed, Paged, Ranked, Stop, Structure, damaged, each_of_list, over, whole,
+    Extent, Failed, Keyed, Paged, Ranked, Stop, StringBytes, Structure, damaged, each_of_list,
+    over, whole,
 };
 use crate::keyspace::collection::Field;
 use crate::value::ValueType;
 use sexton_engine::page::{List, LongString, PageError, PageId, Pages, PartKind};
 use sexton_engine::{EngineError, HeldPage, Key, Meta, PageName, Snapshot, Tx};
 use sexton_persistence::rdb::{CollectionKind, Element};
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -44,6 +47,57 @@ impl Pages for PastPages {
     fn add(&mut self, _: PageId, _: &[u8]) {}
 
     fn remove(&mut self, _: PageId) {}
+}
+
+/// Bytes of a string that are read together.
+const STRING_STEP_BYTES: u64 = 1 << 20;
+
+/// A string of the past, of which little is in memory at a time, unless it is held.
+pub struct PastString<'c> {
+    collection: RefCell<&'c mut PastCollection>,
+    failed: RefCell<Option<EngineError>>,
+}
+
+impl<'c> PastString<'c> {
+    /// The string that a collection in pages is.
+    #[must_use]
+    pub fn new(collection: &'c mut PastCollection) -> Self {
+        Self { collection: RefCell::new(collection), failed: RefCell::default() }
+    }
+
+    /// Why it could not be read, where that was so.
+    #[must_use]
+    pub fn into_failure(self) -> Option<EngineError> {
+        self.failed.into_inner()
+    }
+}
+
+impl StringBytes for PastString<'_> {
+    fn len_bytes(&self) -> u64 {
+        self.collection.borrow().paged.descriptor.totals.bytes
+    }
+
+    /// What cannot be read may be missed behind bytes that were shown.
+    fn each(&self, range: Range<u64>, show: &mut dyn FnMut(&[u8])) -> Result<(), Stop> {
+        let (mut at, end) = (range.start, range.end.min(self.len_bytes()));
+        while at < end {
+            let part = at..end.min(at + STRING_STEP_BYTES);
+            at = part.end;
+            let shown = self.collection.borrow_mut().over(|paged, pages| {
+                each_of_string(
+                    &<LongString as Structure>::open(paged)?,
+                    pages,
+                    part.clone(),
+                    &mut *show,
+                )
+            });
+            if let Err(error) = shown {
+                *self.failed.borrow_mut() = Some(error);
+                return Err(PageError::Absent(PageId { part: PartKind::Bytes, number: 0 }).into());
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Where a collection of the past is.
