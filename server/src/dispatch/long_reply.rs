@@ -118,6 +118,24 @@ impl OpenReply {
         }))
     }
 
+    /// Counts the elements whose number must be known before they are written; few of them are in memory together.
+    fn count<S: Structure>(&mut self, answer: &impl InPieces<S>) -> Result<u64, EngineError> {
+        let (mut left, step) = self.collection.over(|paged, pages| {
+            let structure = S::open(paged)?;
+            let whole = Extent::of(paged, answer.positions(&structure));
+            Ok((answer.uncounted(&structure, pages)?, whole.step()))
+        })?;
+        let mut counted = 0;
+        while !left.is_empty() {
+            let (part, others) = split(left, step, false);
+            counted += self
+                .collection
+                .over(|paged, pages| answer.count(&S::open(paged)?, pages, part.clone()))?;
+            left = others;
+        }
+        Ok(counted)
+    }
+
     /// Writes a piece; true if it was the last one.
     ///
     /// # Errors
@@ -128,6 +146,7 @@ impl OpenReply {
         out: &mut Reply,
     ) -> Result<bool, EngineError> {
         let begun = out.len();
+        let counted = if self.left.is_none() { self.count(answer)? } else { 0 };
         loop {
             let (mark, was_left) = (out.len(), self.left.take());
             let left = self.collection.over(|paged, pages| {
@@ -135,7 +154,7 @@ impl OpenReply {
                 let structure = S::open(paged)?;
                 let left = match was_left.clone() {
                     Some(left) => left,
-                    None => answer.begin(&structure, pages, out)?,
+                    None => answer.begin(&structure, pages, counted, out)?,
                 };
                 let whole = Extent::of(paged, answer.positions(&structure));
                 let (part, left) = split(left, whole.step(), answer.is_descending());

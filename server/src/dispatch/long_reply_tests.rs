@@ -25,7 +25,12 @@ fn bench() -> (Bench, Client) {
         bench.run(&mut client, &format!("SADD s {}", with("", "")));
         bench.run(&mut client, &format!("HSET h {}", with("", " value")));
         bench.run(&mut client, &format!("ZADD z {}", with("1.5 ", "")));
+        for (name, number) in names.iter().zip(from..) {
+            bench.run(&mut client, &format!("XADD x {}-{} f {name}", number / 7 + 1, number % 7));
+        }
     }
+    // In pages that are answered, and on the way to them.
+    bench.run(&mut client, "XDEL x 1-1 900-3 900-4 1000-0 1714-1");
     (bench, client)
 }
 
@@ -85,6 +90,11 @@ fn a_long_reply_in_pieces_is_that_of_one_instant() {
         "ZREVRANGE z 5 -6 WITHSCORES",
         "ZRANGEBYSCORE z 1 2 LIMIT 3 11900",
         "ZREVRANGEBYLEX z + -",
+        "XRANGE x - +",
+        "XREVRANGE x + -",
+        "XRANGE x 3-4 1700-2",
+        "XREVRANGE x (1712-3 100-5",
+        "XRANGE x 100 +",
     ]
     .into_iter()
     .enumerate()
@@ -93,6 +103,8 @@ fn a_long_reply_in_pieces_is_that_of_one_instant() {
         let as_one = whole(&mut bench, &mut client, line);
         let pieces = pieces(&mut bench, &mut client, line, |bench, nth| {
             let gone = element(at * 20 + nth);
+            bench.run(&mut other, &format!("XADD x {}-1 f v", 9_000 + 20 * at + nth));
+            bench.run(&mut other, &format!("XDEL x {}-2", 1000 + 20 * at + nth));
             for change in ["LPUSH l x", "LSET l -2 y", "SREM s GONE", "HDEL h GONE", "ZREM z GONE"]
             {
                 bench.run(&mut other, &change.replace("GONE", &gone));

@@ -10,6 +10,7 @@ use crate::keyspace::paged::{Extent, InPieces, Paged, Structure};
 use crate::resp::Reply;
 use crate::server::Server;
 use sexton_engine::Seq;
+use std::ops::Range;
 
 /// A longer reply is written in pieces. Shorter ones take a worker a few milliseconds.
 const WHOLE_MAX_BYTES: u64 = 1 << 20;
@@ -34,9 +35,17 @@ impl Ctx<'_, '_> {
         }
         let may_be_long = self.client.may_miss && !self.client.reply_mode.is_muted();
         let is_long = self.read_pages(key, paged, |structure: &S, pages, out| {
-            let all = answer.begin(structure, pages, out)?;
             let whole = Extent::of(paged, answer.positions(structure));
-            if may_be_long && whole.bytes_of(all.end - all.start) > WHOLE_MAX_BYTES {
+            let is_long = |positions: &Range<u64>| {
+                may_be_long && whole.bytes_of(positions.end - positions.start) > WHOLE_MAX_BYTES
+            };
+            let uncounted = answer.uncounted(structure, pages)?;
+            if is_long(&uncounted) {
+                return Ok(true);
+            }
+            let counted = answer.count(structure, pages, uncounted)?;
+            let all = answer.begin(structure, pages, counted, out)?;
+            if is_long(&all) {
                 return Ok(true);
             }
             answer.write(structure, pages, all, out)?;

@@ -61,7 +61,13 @@ pub(super) fn lindex(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 struct Slice(Range<u64>);
 
 impl InPieces<List> for Slice {
-    fn begin<P: Pages>(&self, _: &List, _: &P, out: &mut Reply) -> Result<Range<u64>, Stop> {
+    fn begin<P: Pages>(
+        &self,
+        _: &List,
+        _: &P,
+        _: u64,
+        out: &mut Reply,
+    ) -> Result<Range<u64>, Stop> {
         out.array((self.0.end - self.0.start) as usize);
         Ok(self.0.clone())
     }

@@ -123,6 +123,7 @@ impl InPieces<Ranked> for Request<'_> {
         &self,
         set: &Ranked,
         pages: &P,
+        _: u64,
         out: &mut Reply,
     ) -> Result<Range<u64>, Stop> {
         let ranks = self.ranks_in_pages((set, pages))?;

@@ -4,9 +4,13 @@ use super::held::look;
 use super::id::{parse_end, parse_start};
 use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
 use crate::keyspace::collection::Streams;
-use crate::keyspace::collection::stream::Span;
-use crate::keyspace::paged::Parts;
-use crate::keyspace::stream_read::answer_entries;
+use crate::keyspace::collection::stream::{EntryView, HIGHEST, LOWEST, Span};
+use crate::keyspace::paged::{InPieces, Parts, Stop, Streamed, Structure};
+use crate::keyspace::stream_read::{answer_entries, answer_entry};
+use crate::resp::Reply;
+use sexton_engine::page::Pages;
+use sexton_persistence::rdb::StreamId;
+use std::ops::Range;
 
 /// XLEN key.
 pub(super) fn xlen(ctx: &mut Ctx<'_, '_>) -> CommandResult {
@@ -43,6 +47,11 @@ fn range(ctx: &mut Ctx<'_, '_>, back: bool) -> CommandResult {
         most = Some(usize::try_from(count).unwrap_or(0));
         at += 2;
     }
+    if most.is_none()
+        && let Some(paged) = ctx.paged::<Streams>(Purpose::Read, key)?
+    {
+        return ctx.answer_in_pieces(key, &paged, &Entries { start, end, is_back: back });
+    }
     let span = Span { start, end, most: most.unwrap_or(usize::MAX), is_back: back };
     look(ctx, (Purpose::Read, key), Parts::NONE, &|_| vec![span], |stream, out| {
         match (stream, most) {
@@ -59,4 +68,80 @@ fn range(ctx: &mut Ctx<'_, '_>, back: bool) -> CommandResult {
             }
         }
     })
+}
+
+/// All entries from one ID to another. A position is a page.
+struct Entries {
+    start: StreamId,
+    end: StreamId,
+    is_back: bool,
+}
+
+impl Entries {
+    fn has(&self, entry: &EntryView<'_>) -> bool {
+        (self.start..=self.end).contains(&entry.id)
+    }
+
+    fn is_whole(&self) -> bool {
+        (self.start, self.end) == (LOWEST, HIGHEST)
+    }
+}
+
+impl InPieces<Streamed> for Entries {
+    fn uncounted<P: Pages>(&self, stream: &Streamed, pages: &P) -> Result<Range<u64>, Stop> {
+        if self.is_whole() {
+            return Ok(0..0);
+        }
+        stream.positions_of(pages, (self.start, self.end))
+    }
+
+    fn count<P: Pages>(&self, stream: &Streamed, pages: &P, part: Range<u64>) -> Result<u64, Stop> {
+        stream.needs(pages, part.clone())?;
+        let mut count = 0;
+        for position in part {
+            count += stream.entries_at(pages, position)?.filter(|entry| self.has(entry)).count();
+        }
+        Ok(count as u64)
+    }
+
+    fn begin<P: Pages>(
+        &self,
+        stream: &Streamed,
+        pages: &P,
+        counted: u64,
+        out: &mut Reply,
+    ) -> Result<Range<u64>, Stop> {
+        let count = if self.is_whole() { stream.len() } else { counted };
+        out.array(count as usize);
+        stream.positions_of(pages, (self.start, self.end))
+    }
+
+    fn write<P: Pages>(
+        &self,
+        stream: &Streamed,
+        pages: &P,
+        part: Range<u64>,
+        out: &mut Reply,
+    ) -> Result<(), Stop> {
+        stream.needs(pages, part.clone())?;
+        for step in 0..part.end - part.start {
+            let position = if self.is_back { part.end - 1 - step } else { part.start + step };
+            let entries = stream.entries_at(pages, position)?.filter(|entry| self.has(entry));
+            if self.is_back {
+                let entries: Vec<_> = entries.collect();
+                entries.iter().rev().for_each(|entry| answer_entry(entry, out));
+            } else {
+                entries.for_each(|entry| answer_entry(&entry, out));
+            }
+        }
+        Ok(())
+    }
+
+    fn positions(&self, stream: &Streamed) -> u64 {
+        stream.pages()
+    }
+
+    fn is_descending(&self) -> bool {
+        self.is_back
+    }
 }

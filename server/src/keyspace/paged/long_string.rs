@@ -222,6 +222,7 @@ impl super::InPieces<LongString> for Slice {
         &self,
         string: &LongString,
         _: &P,
+        _: u64,
         out: &mut Reply,
     ) -> Result<Range<u64>, Stop> {
         out.bulk_head(self.0.end - self.0.start);

@@ -16,7 +16,23 @@ const FRAME_BYTES: u64 = 8;
 
 /// A reply with elements of one collection that can be written in pieces. Its elements have positions: ranks, or pages.
 pub trait InPieces<S: Structure> {
-    /// Writes what precedes the elements; returns the positions to be written.
+    /// The positions whose elements must be [counted](Self::count) before any is written; none where that is known without.
+    ///
+    /// # Errors
+    /// [`Stop`].
+    fn uncounted<P: Pages>(&self, _: &S, _: &P) -> Result<Range<u64>, Stop> {
+        Ok(0..0)
+    }
+
+    /// How many elements of the reply are at some of these positions.
+    ///
+    /// # Errors
+    /// [`Stop`].
+    fn count<P: Pages>(&self, _: &S, _: &P, _: Range<u64>) -> Result<u64, Stop> {
+        Ok(0)
+    }
+
+    /// Writes what precedes the elements, of which so many were counted; returns the positions to be written.
     ///
     /// # Errors
     /// [`Stop`]; what was written is dropped.
@@ -24,6 +40,7 @@ pub trait InPieces<S: Structure> {
         &self,
         structure: &S,
         pages: &P,
+        counted: u64,
         out: &mut Reply,
     ) -> Result<Range<u64>, Stop>;
 
@@ -100,7 +117,13 @@ where
     H: Fn(&mut Reply, usize),
     E: Fn(&[u8], &[u8], &mut Reply),
 {
-    fn begin<P: Pages>(&self, all: &Keyed, _: &P, out: &mut Reply) -> Result<Range<u64>, Stop> {
+    fn begin<P: Pages>(
+        &self,
+        all: &Keyed,
+        _: &P,
+        _: u64,
+        out: &mut Reply,
+    ) -> Result<Range<u64>, Stop> {
         (self.head)(out, all.len() as usize);
         Ok(0..self.positions(all))
     }

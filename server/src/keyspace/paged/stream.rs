@@ -7,7 +7,7 @@ pub use groups::{GroupsAsked, PendingAsked, PendingSpan};
 use super::{Paged, Stop, Structure, none_of};
 use crate::keyspace::collection::stream::node::{self, NewEntry, NodeView};
 use crate::keyspace::collection::stream::{
-    Excerpt, Head, LOWEST, Rest, Span, StreamEdit, StreamView, Trim, TrimTo, id_number,
+    EntryView, Excerpt, Head, LOWEST, Rest, Span, StreamEdit, StreamView, Trim, TrimTo, id_number,
     id_of_number, write_all,
 };
 use crate::value::thresholds::Thresholds;
@@ -15,6 +15,7 @@ use sexton_engine::page::stream::StreamPage;
 use sexton_engine::page::{Descriptor, PageEdit, PageError, PageId, Pages, PartKind, Stream};
 use sexton_persistence::rdb::StreamId;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 /// Nodes that are read for their IDs; of more, what the tree over them knows must do.
 const NODES_LOOKED_AT: u64 = if cfg!(test) { 16 } else { 64 };
@@ -157,7 +158,11 @@ impl Streamed {
         Ok(edit)
     }
 
-    fn needs<P: Pages>(&self, pages: &P, positions: std::ops::Range<u64>) -> Result<(), Stop> {
+    /// The pages at these positions are in memory.
+    ///
+    /// # Errors
+    /// Those that are not.
+    pub fn needs<P: Pages>(&self, pages: &P, positions: Range<u64>) -> Result<(), Stop> {
         none_of(self.stream.missing(pages, positions)?)
     }
 
@@ -406,6 +411,43 @@ impl Streamed {
         }
         excerpt.lay_in(nodes.into_iter());
         Ok(excerpt)
+    }
+
+    /// The positions of the pages in which entries from one ID to another are.
+    ///
+    /// # Errors
+    /// [`Stop`].
+    pub fn positions_of<P: Pages>(
+        &self,
+        pages: &P,
+        (start, end): (StreamId, StreamId),
+    ) -> Result<Range<u64>, Stop> {
+        if start > end || self.is_empty() {
+            return Ok(0..0);
+        }
+        let mut missed = Missed::default();
+        let first = missed.note(self.stream.position(pages, id_number(start)))?;
+        let last = missed.note(self.stream.position(pages, id_number(end)))?;
+        missed.end()?;
+        Ok(first.unwrap_or(0)..last.map_or(0, |last| last + 1))
+    }
+
+    /// Pages, which have the positions from 0 on.
+    pub fn pages(&self) -> u64 {
+        self.stream.pages()
+    }
+
+    /// Shows the entries at a position.
+    ///
+    /// # Errors
+    /// [`Stop`].
+    pub fn entries_at<'p, P: Pages>(
+        &self,
+        pages: &'p P,
+        position: u64,
+    ) -> Result<impl Iterator<Item = EntryView<'p>> + use<'p, P>, Stop> {
+        let entries = node_of(self.stream.at(pages, position)?.1)?.entries();
+        Ok(entries.filter(|entry| !entry.is_deleted))
     }
 
     /// The positions of the pages that have these entries.
