@@ -169,7 +169,15 @@ impl Group {
 
     /// Puts what a reader has to know before a command of this database: the second the group is of, in front of everything else, and
     /// a SELECT.
+    #[inline]
     pub(super) fn announce(&mut self, time_s: Option<u64>, db: u32) {
+        if self.selected_db != Some(db) || self.is_empty() {
+            self.announce_anew(time_s, db);
+        }
+    }
+
+    #[cold]
+    fn announce_anew(&mut self, time_s: Option<u64>, db: u32) {
         if let Some(time_s) = time_s.filter(|_| self.is_empty()) {
             self.end += write_stamp(&mut self.chunk[self.end..], time_s);
             self.time_s = Some(time_s);
@@ -181,6 +189,7 @@ impl Group {
     }
 
     /// Puts commands behind the others.
+    #[inline]
     pub(super) fn add(&mut self, parts: &[&[u8]]) {
         for part in parts {
             self.chunk[self.end..self.end + part.len()].copy_from_slice(part);
@@ -208,6 +217,7 @@ impl Group {
     }
 
     /// The commands of the sequences up to here were added.
+    #[inline]
     pub(super) fn note(&mut self, first_seq: u64, last_seq: u64) {
         if self.is_empty() {
             self.first_seq = first_seq;
@@ -216,6 +226,7 @@ impl Group {
     }
 
     /// True if so many bytes of commands can be added.
+    #[inline]
     pub(super) fn has_room_for(&self, command_bytes: usize) -> bool {
         self.end + command_bytes + LINES_MAX_BYTES <= self.chunk.len()
     }

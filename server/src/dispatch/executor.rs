@@ -311,7 +311,7 @@ impl Executor {
                 let Some(mut tx) = begun else {
                     return wait_or_refuse(server, client, out, mark);
                 };
-                if let Some(prepared) = prepared {
+                if let Some(prepared) = &prepared {
                     tx.set_prepared(prepared);
                 }
                 let cold = cold_keys_before(server, client.db, spec, args, &self.hashes, &mut tx);

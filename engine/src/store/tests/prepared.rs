@@ -62,7 +62,7 @@ fn an_argument_is_stored_and_logged_from_its_copies() {
         let prepared = engine.prepare(&content, true);
         let latched = key(&engine, 0, b"k").hash;
         let mut tx = engine.begin(Latched::Hashes(&[latched]), &mut buf);
-        tx.set_prepared(prepared);
+        tx.set_prepared(&prepared);
         put_string(&mut tx, b"k", stored);
         assert_eq!(
             tx.prepared().map(Prepared::blocks_left),

@@ -4,6 +4,7 @@
 use super::Tx;
 use super::buf::{Operation, Staged};
 use super::filler::{Filler, Plain};
+use super::prepared::Prepared;
 use crate::key::Seq;
 use crate::memtable;
 use crate::store::engine::Engine;
@@ -100,9 +101,9 @@ impl Tx<'_> {
 
     /// Appends the log bytes. True where the log wants a kick.
     #[inline]
-    fn append_to(&mut self, log: &mut LogBuffer, first: Seq, db: u32) -> bool {
+    fn append_to(&self, log: &mut LogBuffer, first: Seq, db: u32) -> bool {
         let (seqs, bytes) = ((first, self.operations), &self.buf.log);
-        let prepared = self.prepared.as_mut().and_then(|prepared| prepared.take_logged());
+        let prepared = self.prepared.and_then(Prepared::take_logged);
         let Some((at, argument, copied)) = prepared else {
             return log.append(seqs.0, seqs.1, db, &[bytes]);
         };

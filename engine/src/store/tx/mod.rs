@@ -75,7 +75,7 @@ pub struct Tx<'e> {
     moved: bool,
     pub(super) committed: bool,
     /// What of its request was copied before the latches were taken.
-    prepared: Option<Box<Prepared<'e>>>,
+    prepared: Option<&'e Prepared<'e>>,
 }
 
 impl<'e> Tx<'e> {
@@ -481,13 +481,13 @@ impl<'e> Tx<'e> {
     /// What was logged so far, in bytes.
     #[must_use]
     pub fn log_bytes(&self) -> usize {
-        self.buf.log.len() + self.prepared.as_ref().map_or(0, |prepared| prepared.gap_bytes())
+        self.buf.log.len() + self.prepared.map_or(0, |prepared| prepared.gap_bytes())
     }
 
     /// Puts all that was logged between these two commands.
     pub fn enclose_log(&mut self, before: &[u8], behind: &[u8]) {
         self.buf.log.splice(0..0, before.iter().copied());
-        if let Some(prepared) = &mut self.prepared {
+        if let Some(prepared) = self.prepared {
             prepared.move_gap(before.len());
         }
         self.buf.log.extend_from_slice(behind);

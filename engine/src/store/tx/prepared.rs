@@ -7,17 +7,18 @@ use crate::page::long_string::WRITTEN_PAGE_BYTES as PAGE_BYTES;
 use crate::shared_value::{Epoch, OwnBlock, SharedValue};
 use crate::store::engine::Engine;
 use sexton_persistence::aof::{LargeArgument, write_command, write_header};
+use std::cell::{Cell, RefCell};
 
 /// An argument with copies of it: for the log, and for the pages of a string. What uses the argument itself, and no copy of it, gets these
 /// without copying.
 pub struct Prepared<'a> {
     argument: &'a [u8],
     /// For the log, if there is one.
-    logged: Option<LargeArgument>,
+    logged: Cell<Option<LargeArgument>>,
     /// Where it belongs in the transaction's log bytes, which lack it.
-    gap: Option<usize>,
+    gap: Cell<Option<usize>>,
     /// For the pages of a string, in order.
-    blocks: Vec<Option<SharedValue>>,
+    blocks: RefCell<Vec<Option<SharedValue>>>,
 }
 
 impl Engine {
@@ -30,15 +31,22 @@ impl Engine {
         let pages = if pages { argument.chunks(PAGE_BYTES) } else { [].chunks(1) };
         // They are as good as of an earlier epoch: the first change makes another block (E3).
         let blocks = pages.map(|page| Some(SharedValue::new(page))).collect();
-        Prepared { argument, logged, gap: None, blocks }
+        Prepared {
+            argument,
+            logged: Cell::new(logged),
+            gap: Cell::new(None),
+            blocks: RefCell::new(blocks),
+        }
     }
 }
 
-impl Prepared<'_> {
+impl<'a> Prepared<'a> {
     /// The block with this part of the argument, if that is a page, once.
-    fn take_block(&mut self, part: &[u8]) -> Option<OwnBlock> {
+    #[cold]
+    fn take_block(&self, part: &[u8]) -> Option<OwnBlock> {
         let at = part.as_ptr().addr().checked_sub(self.argument.as_ptr().addr())?;
-        let block = self.blocks.get_mut(at / PAGE_BYTES)?;
+        let mut blocks = self.blocks.borrow_mut();
+        let block = blocks.get_mut(at / PAGE_BYTES)?;
         let is_page = at % PAGE_BYTES == 0;
         let block = block.take_if(|block| is_page && block.bytes().len() == part.len());
         block.map(OwnBlock::settled)
@@ -47,34 +55,31 @@ impl Prepared<'_> {
     /// Blocks that no page has got.
     #[cfg(test)]
     pub(in crate::store) fn blocks_left(&self) -> usize {
-        self.blocks.iter().flatten().count()
+        self.blocks.borrow().iter().flatten().count()
     }
 
     /// Bytes that the log bytes of the transaction lack.
     pub(super) fn gap_bytes(&self) -> usize {
-        self.gap.map_or(0, |_| self.argument.len())
+        self.gap.get().map_or(0, |_| self.argument.len())
     }
 
     /// So many bytes came in front of the log bytes.
-    pub(super) fn move_gap(&mut self, bytes: usize) {
-        self.gap = self.gap.map(|at| at + bytes);
+    pub(super) fn move_gap(&self, bytes: usize) {
+        self.gap.set(self.gap.get().map(|at| at + bytes));
     }
 
     /// The argument for the log, what was copied for it, and where it belongs; `None` where the log bytes are whole.
-    pub(super) fn take_logged(&mut self) -> Option<(usize, &[u8], Option<LargeArgument>)> {
-        Some((self.gap?, self.argument, self.logged.take()))
+    pub(super) fn take_logged(&self) -> Option<(usize, &'a [u8], Option<LargeArgument>)> {
+        Some((self.gap.get()?, self.argument, self.logged.take()))
     }
 
-    fn write_command<'w>(
-        &mut self,
-        log: &mut Vec<u8>,
-        words: impl ExactSizeIterator<Item = &'w [u8]>,
-    ) {
+    #[cold]
+    fn write_command<'w>(&self, log: &mut Vec<u8>, words: impl ExactSizeIterator<Item = &'w [u8]>) {
         write_header(log, b'*', words.len() as i64);
         for word in words {
             write_header(log, b'$', word.len() as i64);
-            if self.gap.is_none() && std::ptr::eq(word, self.argument) {
-                self.gap = Some(log.len());
+            if self.gap.get().is_none() && std::ptr::eq(word, self.argument) {
+                self.gap.set(Some(log.len()));
             } else {
                 log.extend_from_slice(word);
             }
@@ -85,14 +90,14 @@ impl Prepared<'_> {
 
 impl<'e> Tx<'e> {
     /// Takes an argument of its request with the copies of it.
-    pub fn set_prepared(&mut self, prepared: Prepared<'e>) {
-        self.prepared = Some(Box::new(prepared));
+    pub fn set_prepared(&mut self, prepared: &'e Prepared<'e>) {
+        self.prepared = Some(prepared);
     }
 
     /// What [`Tx::set_prepared`] was given.
     #[cfg(test)]
     pub(in crate::store) fn prepared(&self) -> Option<&Prepared<'e>> {
-        self.prepared.as_deref()
+        self.prepared
     }
 
     /// True if an argument of its request was copied before.
@@ -105,7 +110,7 @@ impl<'e> Tx<'e> {
     #[inline]
     pub fn log_command<'w>(&mut self, db: usize, words: impl ExactSizeIterator<Item = &'w [u8]>) {
         self.log_form(db);
-        match &mut self.prepared {
+        match self.prepared {
             None => write_command(&mut self.buf.log, words),
             Some(prepared) => prepared.write_command(&mut self.buf.log, words),
         }
@@ -114,7 +119,7 @@ impl<'e> Tx<'e> {
     /// A block for a page with these bytes that nobody refers to.
     #[inline]
     pub(super) fn block_for(&mut self, page: PageId, payload: &[u8], epoch: Epoch) -> OwnBlock {
-        let prepared = self.prepared.as_mut().and_then(|prepared| prepared.take_block(payload));
+        let prepared = self.prepared.and_then(|prepared| prepared.take_block(payload));
         prepared.unwrap_or_else(|| own_block(page, payload, epoch))
     }
 }
