@@ -85,6 +85,21 @@ impl Descriptor {
         HEAD_BYTES + self.parts.len() * PART_BYTES + self.tail.len()
     }
 
+    /// That of a new collection, without elements and pages.
+    #[must_use]
+    pub fn new(collection: u64, encoding: u8) -> Self {
+        Self {
+            encoding,
+            flags: 0,
+            collection,
+            totals: Totals::default(),
+            expire_at_ms: 0,
+            seed: 0,
+            parts: Parts::default(),
+            tail: Vec::new(),
+        }
+    }
+
     /// The record's value.
     #[must_use]
     pub fn encoded(&self) -> Vec<u8> {

@@ -1,24 +1,17 @@
 use super::{Memory, Random};
+use crate::page::Descriptor;
 use crate::page::long_string::{EDITED_PAGE_BYTES as PAGE_BYTES, LongString, WRITTEN_PAGE_BYTES};
 use crate::page::store::{PageError, PartKind};
-use crate::page::{Descriptor, Parts};
 
 fn descriptor_of(string: &LongString) -> Descriptor {
-    Descriptor {
-        encoding: 0,
-        flags: 0,
-        collection: 1,
-        totals: string.totals(),
-        expire_at_ms: 0,
-        seed: 0,
-        parts: Parts::from([string.part()]),
-        tail: Vec::new(),
-    }
+    let mut descriptor = Descriptor::new(1, 0);
+    descriptor.totals = string.totals();
+    descriptor.set_part(string.part());
+    descriptor
 }
 
 fn reopened(string: &LongString) -> LongString {
-    let mut value = Vec::new();
-    descriptor_of(string).encode_into(&mut value);
+    let value = descriptor_of(string).encoded();
     let descriptor = Descriptor::decode(&value).expect("a whole descriptor");
     LongString::open(&descriptor).expect("a whole string")
 }
@@ -123,9 +116,8 @@ fn damaged_pages_and_descriptors_are_errors_or_other_bytes() {
     for (a, is_right) in [(0, true), (5000, true), (4999, false), (1 << 16, true), (1 << 17, false)]
     {
         wrong.set_part(crate::page::Part { a, ..string.part() });
-        let mut value = Vec::new();
-        wrong.encode_into(&mut value);
-        let opened = Descriptor::decode(&value).and_then(|found| LongString::open(&found));
+        let opened =
+            Descriptor::decode(&wrong.encoded()).and_then(|found| LongString::open(&found));
         assert_eq!(opened.is_ok(), is_right, "pages of {a} bytes");
     }
 }

@@ -4,7 +4,7 @@ use super::crash::small_options;
 use super::harness::{freeze, key, replay};
 use crate::key::{Key, Meta};
 use crate::memtable::MemtableKind;
-use crate::page::{Descriptor, PageEdit, PageId, Pages, Part, PartKind, Totals};
+use crate::page::{Descriptor, PageEdit, PageId, Pages, Part, PartKind};
 use crate::store::*;
 use sexton_persistence::device::sim::SimStorage;
 
@@ -17,19 +17,10 @@ fn page(number: u64) -> PageId {
 
 fn descriptor(cid: u64, elements: u64) -> Vec<u8> {
     let part = Part { kind: PartKind::Hash, flags: 0, pages: 2, a: 0, b: 0 };
-    let root = Descriptor {
-        encoding: 2,
-        flags: 0,
-        collection: cid,
-        totals: Totals { elements, bytes: 0 },
-        expire_at_ms: 0,
-        seed: 0,
-        parts: [part].into(),
-        tail: Vec::new(),
-    };
-    let mut value = Vec::new();
-    root.encode_into(&mut value);
-    value
+    let mut root = Descriptor::new(cid, 2);
+    root.totals.elements = elements;
+    root.set_part(part);
+    root.encoded()
 }
 
 /// A store with a collection of two pages, of one and of a hundred bytes of this value, and its number.

@@ -4,7 +4,7 @@ use super::crash::small_options;
 use super::harness::key;
 use crate::key::Meta;
 use crate::page::long_string::WRITTEN_PAGE_BYTES as PAGE_BYTES;
-use crate::page::{Descriptor, LongString, Totals};
+use crate::page::{Descriptor, LongString};
 use crate::store::*;
 use sexton_persistence::aof::write_command;
 use sexton_persistence::device::sim::SimStorage;
@@ -16,21 +16,10 @@ fn put_string(tx: &mut Tx<'_>, name: &[u8], content: &[u8]) {
     let root = key(tx.engine(), 0, name);
     let mut pages = tx.pages(root, collection);
     let string = LongString::build(&mut pages, content, PAGE_BYTES);
-    let mut descriptor = Descriptor {
-        encoding: 2,
-        flags: 0,
-        collection,
-        totals: Totals::default(),
-        expire_at_ms: 0,
-        seed: 0,
-        parts: Default::default(),
-        tail: Vec::new(),
-    };
+    let mut descriptor = Descriptor::new(collection, 2);
     descriptor.totals = string.totals();
     descriptor.set_part(string.part());
-    let mut value = Vec::new();
-    descriptor.encode_into(&mut value);
-    pages.put(META, &value).expect("it takes pages");
+    pages.put(META, &descriptor.encoded()).expect("it takes pages");
 }
 
 fn string_of(tx: &mut Tx<'_>, name: &[u8]) -> Vec<u8> {

@@ -38,7 +38,7 @@ use crate::keyspace::Written;
 use crate::value::{PAGED_STRING, RAW_STRING, ValueType};
 use sexton_engine::page::long_string::{EDITED_PAGE_BYTES, WRITTEN_PAGE_BYTES};
 use sexton_engine::page::{
-    Damage, Descriptor, List, ListSizes, LongString, PageError, PageId, Pages, PartKind, Totals,
+    Damage, Descriptor, List, ListSizes, LongString, PageError, PageId, Pages, PartKind,
 };
 use sexton_engine::{EngineError, Entry, Key, Meta, OwnedKey, Tx, TxPages, Want};
 use std::collections::BTreeSet;
@@ -445,16 +445,7 @@ fn put_in_pages(tx: &mut Tx<'_>, key: Key<'_>, meta: Meta, value: &[u8]) -> Opti
         return None;
     }
     let collection = tx.engine().new_collection().ok()?;
-    let mut descriptor = Descriptor {
-        encoding: encoding as u8,
-        flags: 0,
-        collection,
-        totals: Totals::default(),
-        expire_at_ms: 0,
-        seed: 0,
-        parts: Default::default(),
-        tail: Vec::new(),
-    };
+    let mut descriptor = Descriptor::new(collection, encoding as u8);
     let mut pages = tx.pages(key, collection);
     let mut flags = meta.flags;
     if value_type == ValueType::String {
