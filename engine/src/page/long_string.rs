@@ -10,15 +10,17 @@ use super::Totals;
 use super::bytes::damage;
 use super::descriptor::{Descriptor, Part};
 use super::store::{Damage, PageEdit, PageError, PageId, Pages, PartKind, at_page};
-use crate::shared_value::HEAD_BYTES;
 use std::ops::Range;
 
-/// Size of the pages of a string that is edited, in bytes. With the head of its block a full one fills what the allocator gives: so it does
-/// for the other size.
-pub const EDITED_PAGE_BYTES: usize = 8192 - HEAD_BYTES;
+/// Bytes of memory that a page takes beside its payload.
+pub(crate) const BLOCK_HEAD_BYTES: usize = 24;
+
+/// Size of the pages of a string that is edited, in bytes. A full one fills what the allocator gives for it, and so it does
+/// of the other size.
+pub const EDITED_PAGE_BYTES: usize = 8192 - BLOCK_HEAD_BYTES;
 
 /// The same of one that was written whole.
-pub const WRITTEN_PAGE_BYTES: usize = 14_336 - HEAD_BYTES;
+pub const WRITTEN_PAGE_BYTES: usize = 14_336 - BLOCK_HEAD_BYTES;
 
 /// True if a page of so many bytes is mostly a full one.
 pub(crate) fn is_full_page(bytes: usize) -> bool {

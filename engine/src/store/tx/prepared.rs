@@ -3,11 +3,13 @@
 use super::Tx;
 use super::pages::own_block;
 use crate::page::PageId;
-use crate::page::long_string::WRITTEN_PAGE_BYTES as PAGE_BYTES;
-use crate::shared_value::{Epoch, OwnBlock, SharedValue};
+use crate::page::long_string::{BLOCK_HEAD_BYTES, WRITTEN_PAGE_BYTES as PAGE_BYTES};
+use crate::shared_value::{self, Epoch, OwnBlock, SharedValue};
 use crate::store::engine::Engine;
 use sexton_persistence::aof::{LargeArgument, write_command, write_header};
 use std::cell::{Cell, RefCell};
+
+const _: () = assert!(BLOCK_HEAD_BYTES == shared_value::HEAD_BYTES);
 
 /// An argument with copies of it: for the log, and for the pages of a string. What uses the argument itself, and no copy of it, gets these
 /// without copying.
