@@ -167,7 +167,7 @@ def check_longer_than_loads(steps):
         for connection in (ours, theirs):
             for number in range(1, 10):
                 connection.cmd("SETBIT", "s", number * 8_000_000 - 1, 0)
-        for number in range(20):
+        for _ in range(20):
             piece = rng.randbytes(1_000_000)
             for connection in (ours, theirs):
                 connection.cmd("APPEND", "s", piece)

@@ -361,6 +361,31 @@ def bounded(steps, server):
     control.close()
 
 
+def long_values(steps, server):
+    """What a client has read of a long value on a helper thread it has read: a change that comes later is told, once."""
+    cache, writer = server.connect(), server.connect()
+    cache.node("HELLO", 3)
+    writer.cmd("SET", "long", b"x" * 3_000_000)
+    writer.pipeline([("XADD", "entries", f"{number}-1", "f", "y" * 1000) for number in range(1, 2001)])
+    cache.cmd("CLIENT", "TRACKING", "ON")
+    for words, change in ((("GET", "long"), ("APPEND", "long", "y")), (("GETRANGE", "long", 9, -9), ("SETRANGE", "long", 70_000, "y")),
+                          (("BITCOUNT", "long"), ("APPEND", "long", "y")), (("BITPOS", "long", 0, 100), ("APPEND", "long", "z")),
+                          (("XRANGE", "entries", "-", "+"), ("XADD", "entries", "*", "f", "v"))):
+        for _ in range(3):
+            cache.send_raw(encode([to_bytes(word) for word in words]))
+            pushes, node = [], cache.read_node()
+            while node.kind == ord(">"):
+                pushes.append(node.python()[1])
+                node = cache.read_node()
+            writer.cmd(*change)
+            cache.send_raw(encode([b"CLIENT", b"ID"]))
+            while (node := cache.read_node()).kind == ord(">"):
+                pushes.append(node.python()[1])
+            steps.equal(f"a change behind {words[0]} of a long value is told", pushes, [[to_bytes(words[1])]])
+    cache.close()
+    writer.close()
+
+
 def evicted(steps, kind):
     """The eviction of a key by maxmemory is reported."""
     with Server(kind, {"maxmemory": "16mb", "maxmemory-policy": "allkeys-lru", "appendonly": "no"}) as server:
@@ -394,6 +419,7 @@ def main():
     with Server(args.server, {"appendonly": "no"}) as ours, Server("redis", {"appendonly": "no"}) as theirs:
         differential(steps, ours, theirs, 1500 if args.quick else 20_000)
         bounded(steps, ours)
+        long_values(steps, ours)
         steps.check("the server lives", ours.alive())
     count = 15_000 if args.quick else 100_000
     staleness(steps, args.server, {"appendonly": "no"}, count)

@@ -101,7 +101,7 @@ pub(super) fn answer_long(
     let required = long.as_ref().map_or(0, |open| open.required);
     // The reply as a whole is not bounded.
     ctx.out.limit(u64::MAX);
-    // The keys were remembered when the reply was found to be long.
+    // Its key was remembered when the reply was found to be long, and again when it was held.
     ctx.changes.begin_command(Some(ctx.client.id));
     let called = long.map_err(snapshot_error).and_then(|open| {
         ctx.client.long_reply = LongReply::Open(Box::new(open));

@@ -284,7 +284,8 @@ impl Executor {
         let long = match std::mem::take(&mut client.long_reply) {
             LongReply::Wanted if self.may_block => {
                 let request = (args.get(spec.keys.first), pack(args.from(0)));
-                OpenReply::open(server, (client.id, client.db), request, now_ms).transpose()
+                let client = (&*client.session, client.db);
+                OpenReply::open(server, client, request, now_ms).transpose()
             }
             _ => None,
         };

@@ -15,6 +15,7 @@ use crate::client_memory::load_max_bytes;
 use crate::keyspace::paged::{Extent, InPieces, Paged, PastCollection, Structure};
 use crate::resp::{PackedRequest, Reply};
 use crate::server::Server;
+use crate::session::Session;
 use crate::value::ValueType;
 use sexton_engine::{EngineError, Found, Key, Latched, Seq, SnapshotOptions, SyncPolicy, TxBuf};
 use std::ops::Range;
@@ -91,18 +92,18 @@ impl OpenReply {
     /// There are too many snapshots, or the key cannot be read.
     pub(super) fn open(
         server: &Server,
-        (client_id, db): (u64, usize),
+        (client, db): (&Session, usize),
         (key, request): (&[u8], PackedRequest),
         now_ms: u64,
     ) -> Result<Option<Self>, EngineError> {
         let engine = &server.engine;
         let waits = engine.sync_policy() == SyncPolicy::Always;
-        if let Some(collection) = hold(server, (db, key), now_ms) {
+        if let Some(collection) = hold(server, client, (db, key), now_ms) {
             let (required, left) = (if waits { engine.last_seq() } else { 0 }, None);
             return Ok(Some(Self { collection, request, now_ms, required, left }));
         }
         let options = SnapshotOptions {
-            name: format!("reply-{client_id}"),
+            name: format!("reply-{}", client.id),
             timeout_ms: server.settings.snapshot_max_age_s.load(Ordering::Relaxed) * 1000,
         };
         let snapshot = engine.snapshot(options)?;
@@ -172,14 +173,29 @@ impl OpenReply {
 
 /// The string in pages of a key, where it is in memory and no longer than a request may load: others may change the key meanwhile, and
 /// memory would be needed for both.
-fn hold(server: &Server, (db, bytes): (usize, &[u8]), now_ms: u64) -> Option<PastCollection> {
+///
+/// The client has read the key now: what has changed it since its request was looked at first was told to it, and is forgotten.
+fn hold(
+    server: &Server,
+    client: &Session,
+    (db, bytes): (usize, &[u8]),
+    now_ms: u64,
+) -> Option<PastCollection> {
     let engine = &server.engine;
     let key = Key { slot: engine.slot_of(db), bytes, hash: engine.hash(bytes) };
     // What was written lately is not copied then.
     engine.settle_pages();
     let (hashes, mut buf) = ([key.hash], TxBuf::default());
     let occupied = server.running_scripts.occupied();
-    let mut tx = engine.begin_unless(Latched::Hashes(&hashes), occupied, &mut buf)?;
+    let latched = Latched::Hashes(&hashes);
+    let remembers = client.tracking.mode().remembers_reads();
+    let mut tx = if remembers {
+        let tx = engine.begin(latched, &mut buf);
+        server.events.tracking.remember(bytes, client.id);
+        tx
+    } else {
+        engine.begin_unless(latched, occupied, &mut buf)?
+    };
     let Found::Live(entry) = tx.find(key) else { return None };
     let paged = Paged::of_entry(entry).ok()??;
     let is_held = paged.value_type() == Some(ValueType::String)
