@@ -226,6 +226,12 @@ def main():
         "in small pieces": {**always, "collection-inline-max": "64"},
     }.items()):
         check_large_requests(steps, name, options, args.seed + 5 + number)
+    with tempfile.TemporaryDirectory() as place:
+        devices = os.path.join(place, "devices.conf")
+        with open(devices, "w") as config:
+            config.write(f"device far kind hdd path {place}/far\naof-route 600 far\n")
+        os.mkdir(os.path.join(place, "far"))
+        check_large_requests(steps, "logged on another device", {**always, "include": devices}, args.seed + 9)
     check_others(steps, args.mb)
     steps.finish()
 
