@@ -81,9 +81,9 @@ impl LogBuffer {
     #[must_use]
     pub fn new(after_seq: u64) -> Self {
         Self {
-            current: Group::new(GROUP_TARGET_BYTES),
+            current: Group::regular(),
             full: Vec::with_capacity(SPARE_CHUNKS_MAX),
-            spare: (1..CHUNKS_AT_START).map(|_| Group::new(GROUP_TARGET_BYTES)).collect(),
+            spare: (1..CHUNKS_AT_START).map(|_| Group::regular()).collect(),
             next_seq: after_seq + 1,
             clock: None,
             time_s: 0,
@@ -280,10 +280,15 @@ impl LogBuffer {
 
     #[cold]
     fn make_room(&mut self, bytes: usize) {
-        let is_regular = bytes <= GROUP_TARGET_BYTES;
-        let spare = self.spare.pop_if(|_| is_regular);
         // One append above the target has a chunk of its own, given back afterwards.
-        self.begin_group(spare.unwrap_or_else(|| Group::new(bytes.max(GROUP_TARGET_BYTES))));
+        let is_large = bytes > GROUP_TARGET_BYTES;
+        let next = if is_large { Group::new(bytes) } else { self.regular() };
+        self.begin_group(next);
+    }
+
+    /// An empty group of the usual size.
+    fn regular(&mut self) -> Group {
+        self.spare.pop().unwrap_or_else(Group::regular)
     }
 
     /// What follows goes to this group.
@@ -300,7 +305,7 @@ impl LogBuffer {
     }
 
     fn close_current(&mut self) {
-        let next = self.spare.pop().unwrap_or_else(Group::regular);
+        let next = self.regular();
         self.full.push(mem::replace(&mut self.current, next));
     }
 }

@@ -1,7 +1,7 @@
 //! How commands look at strings and change them, wherever they lie.
 
 use super::guard::give_up;
-use super::long_reply::LongReply;
+use super::long_reply::{LongReply, OpenReply};
 use super::snapshot_session::snapshot_error;
 use super::{CommandError, Ctx, Purpose};
 use crate::events::Event;
@@ -40,8 +40,8 @@ impl Ctx<'_, '_> {
         // What runs again is counted once.
         let purpose = if self.client.is_heavy { Purpose::Write } else { Purpose::Read };
         if let Some(paged) = self.paged::<Strings>(purpose, key)? {
-            if self.client.long_reply.is_open() {
-                return self.read_apart(look);
+            if let LongReply::Open(open) = std::mem::take(&mut self.client.long_reply) {
+                return read_apart(*open, self.out, look);
             }
             self.hand_over_apart_above(goes_through(paged.descriptor.totals.bytes));
             return Ok(self.read_pages(key, &paged, |string: &LongString, pages, out| {
@@ -55,22 +55,6 @@ impl Ctx<'_, '_> {
             };
             looked.map_err(not_in_pages)
         })?
-    }
-
-    /// A look at the string that is held for the request, or at that of a snapshot: no latch is held meanwhile.
-    fn read_apart<R>(
-        &mut self,
-        mut look: impl FnMut(Option<&dyn StringBytes>, &mut Reply) -> Result<R, Stop>,
-    ) -> Result<R, CommandError> {
-        let LongReply::Open(mut open) = std::mem::take(&mut self.client.long_reply) else {
-            return Err(CommandError::text("ERR a string that nobody holds"));
-        };
-        let string = PastString::new(open.collection());
-        let looked = look(Some(&string), self.out);
-        match string.into_failure() {
-            Some(error) => Err(snapshot_error(error)),
-            None => looked.map_err(not_in_pages),
-        }
     }
 
     /// The string in pages of a key of the client's database, all of which are in memory from here on: [`Ctx::copy_string`] copies it.
@@ -171,6 +155,20 @@ impl Ctx<'_, '_> {
             self.log_request();
         }
         refused.map_or(Ok(()), Err)
+    }
+}
+
+/// A look at the string that is held for the request, or at that of a snapshot: no latch is held meanwhile.
+fn read_apart<R>(
+    mut open: OpenReply,
+    out: &mut Reply,
+    mut look: impl FnMut(Option<&dyn StringBytes>, &mut Reply) -> Result<R, Stop>,
+) -> Result<R, CommandError> {
+    let string = PastString::new(open.collection());
+    let looked = look(Some(&string), out);
+    match string.into_failure() {
+        Some(error) => Err(snapshot_error(error)),
+        None => looked.map_err(not_in_pages),
     }
 }
 

@@ -426,10 +426,21 @@ impl Streamed {
             return Ok(0..0);
         }
         let mut missed = Missed::default();
+        let positions = self.span_of(pages, (start, end), &mut missed)?;
+        missed.end()?;
+        Ok(positions.unwrap_or_default())
+    }
+
+    /// The same of IDs that ascend, in a stream with entries; `None` when a page is missing.
+    fn span_of<P: Pages>(
+        &self,
+        pages: &P,
+        (start, end): (StreamId, StreamId),
+        missed: &mut Missed,
+    ) -> Result<Option<Range<u64>>, PageError> {
         let first = missed.note(self.stream.position(pages, id_number(start)))?;
         let last = missed.note(self.stream.position(pages, id_number(end)))?;
-        missed.end()?;
-        Ok(first.unwrap_or(0)..last.map_or(0, |last| last + 1))
+        Ok(first.zip(last).map(|(first, last)| first..last + 1))
     }
 
     /// Pages, which have the positions from 0 on.
@@ -461,13 +472,14 @@ impl Streamed {
         if span.most == 0 || span.start > span.end {
             return Ok(());
         }
-        let first = missed.note(self.stream.position(pages, id_number(span.start)))?;
-        let last = missed.note(self.stream.position(pages, id_number(span.end)))?;
-        let (Some(first), Some(last)) = (first, last) else { return Ok(()) };
+        let Some(within) = self.span_of(pages, (span.start, span.end), missed)? else {
+            return Ok(());
+        };
+        let (first, last) = (within.start, within.end - 1);
         let likely = self.pages_of(span.most as u64).saturating_add(1);
         let likely = match span.is_back {
-            false => first..(last + 1).min(first.saturating_add(likely)),
-            true => first.max((last + 1).saturating_sub(likely))..last + 1,
+            false => first..within.end.min(first.saturating_add(likely)),
+            true => first.max(within.end.saturating_sub(likely))..within.end,
         };
         let missing = self.stream.missing(pages, likely)?;
         if !missing.is_empty() {
