@@ -5,6 +5,7 @@
 //! of all keys, loading of cold ones.
 
 mod acl;
+mod algebra;
 mod backup;
 mod bit;
 mod chance;

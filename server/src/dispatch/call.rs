@@ -84,7 +84,11 @@ pub(crate) fn call_in_script(ctx: &mut Ctx<'_, '_>) -> Result<Called, CommandErr
     run(ctx, 0)
 }
 
-fn run(ctx: &mut Ctx<'_, '_>, mark: usize) -> Result<Called, CommandError> {
+/// Runs the handler, and writes its reply or its error.
+///
+/// # Errors
+/// Those of [`call`].
+pub(super) fn run(ctx: &mut Ctx<'_, '_>, mark: usize) -> Result<Called, CommandError> {
     ctx.client.would_wait = None;
     let result = run_guarded(ctx).inspect_err(|_| ctx.changes.forget())?;
     let called = Called { failed: result.is_err() };

@@ -1,7 +1,7 @@
 //! The state of one connection that commands can read and change.
 
 use super::kept_search::KeptSearch;
-use super::{Args, CommandError, CommandSpec, LogWait, LongReply, SnapshotSession, Tally};
+use super::{Args, CommandError, CommandSpec, LogWait, LongReply, Past, SnapshotSession, Tally};
 use crate::auth::{Denial, Identity};
 use crate::blocking::Waiter;
 use crate::events::pubsub::{Kind, Subscriptions};
@@ -54,6 +54,8 @@ pub struct Client {
     pub is_heavy: bool,
     /// How the reply to its request leaves.
     pub long_reply: LongReply,
+    /// Whether its request reads a snapshot of its own.
+    pub past: Past,
     /// The search of a request that runs again.
     pub search: Option<Box<KeptSearch>>,
     /// What was loaded for the request so far is not needed any more: it goes before the next load.

@@ -13,7 +13,8 @@ use super::load::{cold_keys_before, wants};
 use super::long_reply::{LongReply, OpenReply};
 use super::replay_buf::ReplayBuf;
 use super::{
-    Args, Class, CommandError, CommandSpec, Ctx, Flags, LogWait, OUT_OF_MEMORY, Table, Traits,
+    Args, Class, CommandError, CommandSpec, Ctx, Flags, LogWait, OUT_OF_MEMORY, Past, Table,
+    Traits, past,
 };
 use crate::blocking::{State, Waiter};
 use crate::client_memory::written_max_bytes;
@@ -194,6 +195,7 @@ impl Executor {
             client.reply_mode.end_request();
             client.end_search(server);
             client.is_heavy = false;
+            client.past = Past::None;
             self.end_caching(client, args);
         }
         self.changes.tell_own(&server.events, server.post(), (&client.session, out));
@@ -289,7 +291,14 @@ impl Executor {
             }
             _ => None,
         };
+        let reads_past = client.past.take_wanted() && self.may_block;
+        let past = reads_past.then(|| past::open(server, &client.session, (spec, args))).flatten();
         let ended = match scope {
+            _ if let Some(snapshot) = past => past::answer_from_the_past(
+                &mut Ctx { server, client, table, args, spec, out, tx: None, changes, now_ms },
+                snapshot,
+                mark,
+            ),
             _ if let Some(long) = long => answer_long(
                 &mut Ctx { server, client, table, args, spec, out, tx: None, changes, now_ms },
                 long,

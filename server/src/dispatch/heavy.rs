@@ -4,7 +4,7 @@
 use super::guard::miss;
 use super::long_reply::LongReply;
 use super::table::{CommandSpec, Flags, Traits};
-use super::{Args, Ctx};
+use super::{Args, Ctx, Past};
 use crate::keyspace::paged;
 use crate::server::Server;
 use sexton_engine::Prepared;
@@ -16,23 +16,40 @@ pub(super) const LARGE_REQUEST_BYTES: usize = 512 << 10;
 /// So many bytes of pages are gone through in about a millisecond.
 const HEAVY_BYTES: u64 = 1 << 20;
 
+/// What a command that was handed over reads.
+enum Elsewhere {
+    /// The newest state, under its latches.
+    InTheStore,
+    /// A string that is held for it.
+    Held,
+    /// A snapshot.
+    InThePast,
+}
+
 impl Ctx<'_, '_> {
     /// Ends the run of this command if it is going to work on more than a worker should keep others waiting for, in bytes: it runs again
     /// on a helper thread. What it has done is taken back.
     pub fn hand_over_above(&mut self, bytes: u64) {
-        self.hand_over(bytes, false);
+        self.hand_over(bytes, Elsewhere::InTheStore);
     }
 
     /// The same of a command that only reads, and of one string, which is held for it: its latch is free while it runs.
     pub fn hand_over_apart_above(&mut self, bytes: u64) {
-        self.hand_over(bytes, true);
+        self.hand_over(bytes, Elsewhere::Held);
     }
 
-    fn hand_over(&mut self, bytes: u64, is_held: bool) {
+    /// The same of a command that only reads: it runs again on a snapshot, without any latch.
+    pub fn hand_over_to_the_past_above(&mut self, bytes: u64) {
+        self.hand_over(bytes, Elsewhere::InThePast);
+    }
+
+    fn hand_over(&mut self, bytes: u64, to: Elsewhere) {
         if self.client.may_hand_over && bytes > HEAVY_BYTES {
             self.client.is_heavy = true;
-            if is_held {
-                self.client.long_reply = LongReply::Wanted;
+            match to {
+                Elsewhere::InTheStore => {}
+                Elsewhere::Held => self.client.long_reply = LongReply::Wanted,
+                Elsewhere::InThePast => self.client.past = Past::Wanted,
             }
             miss()
         }

@@ -43,6 +43,7 @@ mod long_reply;
 #[cfg(test)]
 mod long_reply_tests;
 mod obstacles;
+mod operands;
 mod paged;
 #[cfg(test)]
 mod paged_stream_tests;
@@ -50,6 +51,7 @@ mod paged_stream_tests;
 mod paged_string_tests;
 #[cfg(test)]
 mod paged_tests;
+mod past;
 mod pieces;
 #[cfg(test)]
 mod refusal_tests;
@@ -94,6 +96,8 @@ pub(crate) use latch::each_key;
 pub(crate) use left_out::{Step, leaving_out};
 pub use log_wait::LogWait;
 pub(crate) use long_reply::{LongReply, PIECE_BYTES};
+pub use operands::Operands;
+pub use past::Past;
 pub use snapshot_session::SnapshotSession;
 pub(crate) use snapshot_session::snapshot_error;
 pub use strings::EditedAs;

@@ -8,7 +8,7 @@ use super::commit::{commit, publish, take_back};
 use super::latch::{Scope, latch};
 use super::load::cold_keys_before;
 use super::long_reply::LongReply;
-use super::{Args, Class, CommandSpec, Ctx, Executor, Flags, Traits};
+use super::{Args, Class, CommandSpec, Ctx, Executor, Flags, Past, Traits};
 use crate::resp::Reply;
 use crate::server::Server;
 use sexton_engine::{Latched, Seq};
@@ -83,9 +83,8 @@ impl Executor {
             Ok(called) => (called, commit(server, tx, changes, Scope::Keys, &self.hashes)),
             Err(error) => {
                 take_back(server, tx, changes, spec.name);
-                let is_heavy = std::mem::take(&mut client.is_heavy);
-                client.long_reply = LongReply::None;
-                if is_heavy || !std::mem::take(&mut client.missed).is_empty() {
+                (client.long_reply, client.past) = (LongReply::None, Past::None);
+                if client.is_heavy || !std::mem::take(&mut client.missed).is_empty() {
                     // The long way finds that again: what is missed is loaded, what is heavy handed over.
                     out.truncate(mark);
                     out.limit(u64::MAX);

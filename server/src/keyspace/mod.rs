@@ -5,6 +5,7 @@ pub mod collection;
 pub mod hyperloglog;
 mod load;
 mod lookup;
+pub mod operand;
 pub mod paged;
 pub mod pop;
 mod remove;

@@ -1,22 +1,21 @@
 //! Commands on several sets: SINTER, SUNION, SDIFF, and those that store or count the result.
 
-use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
+use crate::commands::algebra;
+use crate::dispatch::{CommandError, CommandResult, Ctx, Operands};
 use crate::events::Event;
-use crate::keyspace::collection::{Edit, SetEdit, Sets};
+use crate::keyspace::collection::{Edit, SetEdit};
+use crate::keyspace::operand::Members;
 use crate::number::parse_i64;
-use std::borrow::Cow;
-use std::collections::HashSet;
+use crate::value::ValueType;
 use std::ops::Range;
 
-type Members<'s> = Vec<Cow<'s, [u8]>>;
-type Combine = for<'s> fn(&'s [Option<SetEdit>], usize) -> Members<'s>;
+type Combine = fn(Operands<'_, '_, '_, '_>) -> Result<Members, CommandError>;
 
 /// SINTER key [key ...].
 pub(super) fn sinter(ctx: &mut Ctx<'_, '_>) -> CommandResult {
-    let sources = sources(ctx, 1..ctx.args.len())?;
-    let members = intersection(&sources, usize::MAX);
+    let members = intersection(operands(ctx, 1..ctx.args.len())?)?;
     ctx.out.set(members.len());
-    members.iter().for_each(|member| ctx.out.bulk(member));
+    members.names().for_each(|member| ctx.out.bulk(member));
     Ok(())
 }
 
@@ -27,7 +26,7 @@ pub(super) fn sunion(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 
 /// SDIFF key [key ...].
 pub(super) fn sdiff(ctx: &mut Ctx<'_, '_>) -> CommandResult {
-    answer(ctx, difference)
+    answer(ctx, algebra::difference)
 }
 
 /// SINTERSTORE destination key [key ...].
@@ -42,7 +41,7 @@ pub(super) fn sunionstore(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 
 /// SDIFFSTORE destination key [key ...].
 pub(super) fn sdiffstore(ctx: &mut Ctx<'_, '_>) -> CommandResult {
-    store(ctx, difference, Event::set("sdiffstore"))
+    store(ctx, algebra::difference, Event::set("sdiffstore"))
 }
 
 /// SINTERCARD numkeys key [key ...] [LIMIT limit].
@@ -65,61 +64,51 @@ pub(super) fn sintercard(ctx: &mut Ctx<'_, '_>) -> CommandResult {
             .ok_or(CommandError::text("ERR LIMIT can't be negative"))?;
         at += 2;
     }
-    let sources = sources(ctx, 2..2 + keys)?;
+    let operands = operands(ctx, 2..2 + keys)?;
     let limit = if limit == 0 { usize::MAX } else { limit };
-    let count = intersection(&sources, limit).len();
+    let count = first_of_intersection(operands, limit)?.len();
     ctx.out.int(count as i64);
     Ok(())
 }
 
-/// Copies of the sets under these arguments; `None` where there is none.
-fn sources(
-    ctx: &mut Ctx<'_, '_>,
+/// The sets under these arguments.
+fn operands<'c, 'a, 'e>(
+    ctx: &'c mut Ctx<'a, 'e>,
     keys: Range<usize>,
-) -> Result<Vec<Option<SetEdit>>, CommandError> {
-    keys.map(|at| {
-        let key = ctx.args.get(at);
-        ctx.lookup::<Sets, _>(Purpose::Read, key, |set, _| set.map(|set| set.edit()))
-    })
-    .collect()
+) -> Result<Operands<'c, 'a, 'e, 'a>, CommandError> {
+    let args = ctx.args;
+    Operands::of(ctx, keys.map(|at| args.get(at)), &[ValueType::Set])
 }
 
-/// At most `limit` members that are in all sets, in the order of the smallest one.
-fn intersection(sources: &[Option<SetEdit>], limit: usize) -> Members<'_> {
-    let Some(mut sets) = sources.iter().map(Option::as_ref).collect::<Option<Vec<&SetEdit>>>()
-    else {
-        return Vec::new();
-    };
-    sets.sort_by_key(|set| set.len());
-    let Some((smallest, others)) = sets.split_first() else { return Vec::new() };
-    let others: Vec<HashSet<Cow<'_, [u8]>>> =
-        others.iter().map(|set| set.view().iter().collect()).collect();
-    let members = smallest.view().iter();
-    members.filter(|member| others.iter().all(|set| set.contains(member))).take(limit).collect()
+/// The members that are in all sets, in the order of the smallest one.
+fn intersection(operands: Operands<'_, '_, '_, '_>) -> Result<Members, CommandError> {
+    first_of_intersection(operands, usize::MAX)
 }
 
-fn union(sources: &[Option<SetEdit>], _: usize) -> Members<'_> {
-    let mut seen = HashSet::new();
-    let sets = sources.iter().flatten();
-    sets.flat_map(|set| set.view().iter()).filter(|member| seen.insert(member.clone())).collect()
+/// At most `limit` of them.
+fn first_of_intersection(
+    operands: Operands<'_, '_, '_, '_>,
+    limit: usize,
+) -> Result<Members, CommandError> {
+    let mut order: Vec<usize> = (0..operands.count()).collect();
+    order.sort_by_key(|&number| operands.len(number));
+    algebra::intersection(operands, &order, limit, |_, _, score| score)
 }
 
-fn difference(sources: &[Option<SetEdit>], _: usize) -> Members<'_> {
-    let Some((Some(first), others)) = sources.split_first() else { return Vec::new() };
-    let others: HashSet<_> = others.iter().flatten().flat_map(|set| set.view().iter()).collect();
-    first.view().iter().filter(|member| !others.contains(member)).collect()
+fn union(operands: Operands<'_, '_, '_, '_>) -> Result<Members, CommandError> {
+    let order: Vec<usize> = (0..operands.count()).collect();
+    algebra::union(operands, &order, |_, score| score, |score, _| score)
 }
 
 /// The members as a new set, whose order is that of Redis if it is a set of integers.
-fn made(ctx: &Ctx<'_, '_>, members: &Members<'_>) -> Result<SetEdit, CommandError> {
-    let members = members.iter().map(|member| member.as_ref());
+fn made(ctx: &Ctx<'_, '_>, members: &Members) -> Result<SetEdit, CommandError> {
     // They are distinct.
-    SetEdit::of_distinct(members, &ctx.thresholds()).ok_or(CommandError::Syntax)
+    SetEdit::of_distinct(members.names(), &ctx.thresholds()).ok_or(CommandError::Syntax)
 }
 
 fn answer(ctx: &mut Ctx<'_, '_>, combine: Combine) -> CommandResult {
-    let sources = sources(ctx, 1..ctx.args.len())?;
-    let set = made(ctx, &combine(&sources, usize::MAX))?;
+    let members = combine(operands(ctx, 1..ctx.args.len())?)?;
+    let set = made(ctx, &members)?;
     ctx.out.set(set.len());
     set.view().iter().for_each(|member| ctx.out.bulk(&member));
     Ok(())
@@ -128,8 +117,8 @@ fn answer(ctx: &mut Ctx<'_, '_>, combine: Combine) -> CommandResult {
 /// One operation, logged verbatim; an empty result deletes the destination.
 fn store(ctx: &mut Ctx<'_, '_>, combine: Combine, event: Event) -> CommandResult {
     let (db, destination) = (ctx.client.db, ctx.args.get(1));
-    let sources = sources(ctx, 2..ctx.args.len())?;
-    let set = made(ctx, &combine(&sources, usize::MAX))?;
+    let members = combine(operands(ctx, 2..ctx.args.len())?)?;
+    let set = made(ctx, &members)?;
     let was = ctx.peek(db, destination).is_some();
     if !set.is_empty() {
         ctx.check_size(&set)?;

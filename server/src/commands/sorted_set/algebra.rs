@@ -2,16 +2,14 @@
 //! accepted too: each of their members has the score 1.
 
 use super::{head, pair, store};
-use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
+use crate::commands::algebra;
+use crate::dispatch::{CommandError, CommandResult, Ctx, Operands};
 use crate::events::Event;
 use crate::interop::c_numbers::parse_double;
-use crate::keyspace::Kind;
-use crate::keyspace::collection::{Edit, SetEdit, Sets, SortedSetEdit, SortedSets, order};
+use crate::keyspace::collection::{SortedSetEdit, order};
+use crate::keyspace::operand::Members;
 use crate::number::parse_i64;
 use crate::value::ValueType;
-use sexton_engine::Entry;
-use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
 
 /// What is made of the sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,84 +69,47 @@ pub(super) fn zdiffstore(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 /// ZINTERCARD numkeys key [key ...] [LIMIT limit].
 pub(super) fn zintercard(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let request = Request::parse(ctx, Operation::Intersection, Outcome::Counted)?;
-    let sources: Vec<Members<'_>> = request.sources.iter().map(Source::members).collect();
-    let most = if request.limit == 0 { usize::MAX } else { request.limit };
-    ctx.out.int(intersection(&sources, &request, most).len() as i64);
+    let count = request.outcome()?.len();
+    ctx.out.int(count as i64);
     Ok(())
 }
 
 fn answer(ctx: &mut Ctx<'_, '_>, operation: Operation) -> CommandResult {
     let request = Request::parse(ctx, operation, Outcome::Answered)?;
-    let sources: Vec<Members<'_>> = request.sources.iter().map(Source::members).collect();
-    let mut members = request.outcome(&sources);
+    let with_scores = request.with_scores;
+    let outcome = request.outcome()?;
+    let mut members: Vec<_> = outcome.iter().collect();
     members.sort_by(|one, other| order(*one, *other));
-    head(members.len(), request.with_scores, ctx.out);
-    members.into_iter().for_each(|member| pair(member, request.with_scores, ctx.out));
+    head(members.len(), with_scores, ctx.out);
+    members.into_iter().for_each(|member| pair(member, with_scores, ctx.out));
     Ok(())
 }
 
 fn put(ctx: &mut Ctx<'_, '_>, operation: Operation, event: Event) -> CommandResult {
     let request = Request::parse(ctx, operation, Outcome::Stored)?;
-    let sources: Vec<Members<'_>> = request.sources.iter().map(Source::members).collect();
-    let set = SortedSetEdit::of_distinct(request.outcome(&sources), &ctx.thresholds());
+    let outcome = request.outcome()?;
+    let set = SortedSetEdit::of_distinct(outcome.iter().collect(), &ctx.thresholds());
     store(ctx, ctx.args.get(1), &set, event)
 }
 
-/// What a key holds: a copy.
-enum Source {
-    Nothing,
-    Set(SetEdit),
-    SortedSet(SortedSetEdit),
-}
-
-type Members<'s> = Vec<(f64, Cow<'s, [u8]>)>;
-
-impl Source {
-    /// `None` for a type that takes no part.
-    fn of(entry: Option<Entry<'_>>) -> Option<Self> {
-        let Some(entry) = entry else { return Some(Self::Nothing) };
-        match SortedSets::view(entry) {
-            Some(set) => Some(Self::SortedSet(set.edit())),
-            None => Sets::view(entry).map(|set| Self::Set(set.edit())),
-        }
-    }
-
-    fn members(&self) -> Members<'_> {
-        match self {
-            Self::Nothing => Vec::new(),
-            Self::Set(set) => set.view().iter().map(|member| (1.0, member)).collect(),
-            Self::SortedSet(set) => {
-                set.view().iter().map(|(score, member)| (score, Cow::Borrowed(member))).collect()
-            }
-        }
-    }
-
-    fn len(&self) -> usize {
-        match self {
-            Self::Nothing => 0,
-            Self::Set(set) => set.len(),
-            Self::SortedSet(set) => set.len(),
-        }
-    }
-}
-
-/// A request, with its sources in the order in which they are worked on.
-struct Request {
+/// A request, with its operands in the order of its keys.
+struct Request<'c, 'a, 'e> {
     operation: Operation,
-    sources: Vec<Source>,
+    operands: Operands<'c, 'a, 'e, 'a>,
     weights: Vec<f64>,
     aggregate: Aggregate,
     with_scores: bool,
+    /// At most so many members of an intersection.
     limit: usize,
 }
 
-impl Request {
+impl<'c, 'a, 'e> Request<'c, 'a, 'e> {
     fn parse(
-        ctx: &mut Ctx<'_, '_>,
+        ctx: &'c mut Ctx<'a, 'e>,
         operation: Operation,
         outcome: Outcome,
     ) -> Result<Self, CommandError> {
-        let (args, db) = (ctx.args, ctx.client.db);
+        let args = ctx.args;
         let first = if outcome == Outcome::Stored { 3 } else { 2 };
         let count = ctx.int_arg(first - 1)?;
         let count = usize::try_from(count).ok().filter(|&count| count > 0).ok_or_else(|| {
@@ -158,21 +119,15 @@ impl Request {
         if count > args.len() - first {
             return Err(CommandError::Syntax);
         }
-        let mut sources = Vec::with_capacity(count);
-        for at in first..first + count {
-            let key = args.get(at);
-            let wanted = [ValueType::Set, ValueType::SortedSet];
-            let source =
-                ctx.inspect_whole(Purpose::Read, (db, key), &wanted, |entry, _| Source::of(entry));
-            sources.push(source.ok_or(CommandError::WrongType)?);
-        }
+        let keys = (first..first + count).map(|at| args.get(at));
+        let operands = Operands::of(ctx, keys, &[ValueType::Set, ValueType::SortedSet])?;
         let mut request = Self {
             operation,
-            sources,
+            operands,
             weights: vec![1.0; count],
             aggregate: Aggregate::default(),
             with_scores: false,
-            limit: 0,
+            limit: usize::MAX,
         };
         let has_weights = operation != Operation::Difference && outcome != Outcome::Counted;
         let mut at = first + count;
@@ -197,56 +152,63 @@ impl Request {
                 }
                 b"WITHSCORES" if outcome == Outcome::Answered => request.with_scores = true,
                 b"LIMIT" if outcome == Outcome::Counted && left > 1 => {
-                    request.limit = parse_i64(args.get(at + 1))
+                    let limit = parse_i64(args.get(at + 1))
                         .and_then(|limit| usize::try_from(limit).ok())
                         .ok_or(CommandError::text("ERR LIMIT can't be negative"))?;
+                    request.limit = if limit == 0 { usize::MAX } else { limit };
                     at += 1;
                 }
                 _ => return Err(CommandError::Syntax),
             }
             at += 1;
         }
-        if operation != Operation::Difference {
-            request.smallest_first();
-        }
         Ok(request)
     }
 
-    /// The order in which Redis adds scores up: it can be seen in their last digits.
-    fn smallest_first(&mut self) {
-        let sources = std::mem::take(&mut self.sources);
-        let mut weighted: Vec<_> = sources.into_iter().zip(self.weights.drain(..)).collect();
-        weighted.sort_by_key(|(source, _)| source.len());
-        (self.sources, self.weights) = weighted.into_iter().unzip();
-    }
-
     /// The members of the result, each once, in no order.
-    fn outcome<'s>(&self, sources: &'s [Members<'_>]) -> Vec<(f64, &'s [u8])> {
-        match self.operation {
-            Operation::Union => union(sources, self),
-            Operation::Intersection => intersection(sources, self, usize::MAX),
-            Operation::Difference => difference(sources),
+    fn outcome(self) -> Result<Members, CommandError> {
+        let Self { operation, operands, weights, aggregate, limit, .. } = self;
+        // The order in which Redis adds scores up: it can be seen in their last digits.
+        let mut order: Vec<usize> = (0..operands.count()).collect();
+        order.sort_by_key(|&number| operands.len(number));
+        let first = order.first().copied();
+        let weighted = |number: usize, score: f64| {
+            let score = weights[number] * score;
+            if score.is_nan() { 0.0 } else { score }
+        };
+        match operation {
+            Operation::Union => algebra::union(operands, &order, weighted, |one, other| {
+                aggregate.combined(one, other)
+            }),
+            Operation::Intersection => {
+                algebra::intersection(operands, &order, limit, |number, so_far, score| {
+                    if Some(number) == first {
+                        weighted(number, score)
+                    } else {
+                        aggregate.combined(so_far, score * weights[number])
+                    }
+                })
+            }
+            Operation::Difference => algebra::difference(operands),
         }
     }
+}
 
-    fn first_score(&self, source: usize, score: f64) -> f64 {
-        let score = self.weights[source] * score;
-        if score.is_nan() { 0.0 } else { score }
-    }
-
-    fn combined(&self, one: f64, other: f64) -> f64 {
-        match self.aggregate {
+impl Aggregate {
+    /// Of two scores.
+    fn combined(self, one: f64, other: f64) -> f64 {
+        match self {
             // -inf and +inf cancel each other out.
-            Aggregate::Sum if (one + other).is_nan() => 0.0,
-            Aggregate::Sum => one + other,
-            Aggregate::Min => {
+            Self::Sum if (one + other).is_nan() => 0.0,
+            Self::Sum => one + other,
+            Self::Min => {
                 if other < one {
                     other
                 } else {
                     one
                 }
             }
-            Aggregate::Max => {
+            Self::Max => {
                 if other > one {
                     other
                 } else {
@@ -255,53 +217,4 @@ impl Request {
             }
         }
     }
-}
-
-fn union<'s>(sources: &'s [Members<'_>], request: &Request) -> Vec<(f64, &'s [u8])> {
-    let mut scores: HashMap<&[u8], f64> = HashMap::new();
-    for (number, source) in sources.iter().enumerate() {
-        for (score, member) in source {
-            let score = request.first_score(number, *score);
-            scores
-                .entry(member)
-                .and_modify(|old| *old = request.combined(*old, score))
-                .or_insert(score);
-        }
-    }
-    scores.into_iter().map(|(member, score)| (score, member)).collect()
-}
-
-/// Up to `most` members that are in all sources.
-fn intersection<'s>(
-    sources: &'s [Members<'_>],
-    request: &Request,
-    most: usize,
-) -> Vec<(f64, &'s [u8])> {
-    let Some((smallest, others)) = sources.split_first().filter(|(first, _)| !first.is_empty())
-    else {
-        return Vec::new();
-    };
-    let others: Vec<HashMap<&[u8], f64>> = others
-        .iter()
-        .map(|source| source.iter().map(|(score, member)| (member.as_ref(), *score)).collect())
-        .collect();
-    let score_of = |score: f64, member: &[u8]| {
-        others.iter().enumerate().try_fold(request.first_score(0, score), |sum, (number, other)| {
-            let score = other.get(member)? * request.weights[number + 1];
-            Some(request.combined(sum, score))
-        })
-    };
-    smallest
-        .iter()
-        .filter_map(|(score, member)| Some((score_of(*score, member)?, member.as_ref())))
-        .take(most)
-        .collect()
-}
-
-fn difference<'s>(sources: &'s [Members<'_>]) -> Vec<(f64, &'s [u8])> {
-    let Some((first, others)) = sources.split_first() else { return Vec::new() };
-    let others: HashSet<&[u8]> =
-        others.iter().flatten().map(|(_, member)| member.as_ref()).collect();
-    let stays = |member: &&(f64, Cow<'_, [u8]>)| !others.contains(member.1.as_ref());
-    first.iter().filter(stays).map(|(score, member)| (*score, member.as_ref())).collect()
 }

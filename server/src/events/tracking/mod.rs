@@ -130,6 +130,12 @@ impl Tracking {
         self.live.fetch_sub(1, Ordering::Relaxed);
     }
 
+    /// True if the connection `id` has read `key`, and nobody has changed it since.
+    #[must_use]
+    pub fn remembers(&self, key: &[u8], id: u64) -> bool {
+        self.readers.has(key, id)
+    }
+
     /// The connection `id` has read `key`. To be called under the key's latch.
     pub fn remember(&self, key: &[u8], id: u64) {
         self.live.fetch_add(self.readers.add(key, id), Ordering::Relaxed);

@@ -87,6 +87,12 @@ impl ReaderTable {
         1
     }
 
+    /// True if `id` has read `key`.
+    pub(super) fn has(&self, key: &[u8], id: u64) -> bool {
+        let shard = self.shard(key).lock();
+        shard.keys.get(key).is_some_and(|readers| readers.binary_search(&id).is_ok())
+    }
+
     /// Removes a key and returns its readers.
     pub(super) fn take(&self, key: &[u8]) -> Option<Readers> {
         let readers = self.shard(key).lock().keys.remove(key)?;

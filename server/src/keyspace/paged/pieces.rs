@@ -95,11 +95,16 @@ impl Extent {
     /// Number of positions that are read together. Their elements are in memory together, and may be the longest ones.
     #[must_use]
     pub fn step(&self) -> u64 {
+        self.step_of(STEP_BYTES)
+    }
+
+    /// The same where about so many bytes are to be read together.
+    #[must_use]
+    pub fn step_of(&self, bytes: u64) -> u64 {
         if self.has_long_elements {
             return STEP_WITH_LONG_ELEMENTS;
         }
-        let positions =
-            u128::from(STEP_BYTES) * u128::from(self.positions) / u128::from(self.bytes);
+        let positions = u128::from(bytes) * u128::from(self.positions) / u128::from(self.bytes);
         u64::try_from(positions).unwrap_or(u64::MAX).max(1)
     }
 }

@@ -1,0 +1,106 @@
+//! What is asked of the pages of an operand, wherever they are.
+
+use super::Members;
+use crate::keyspace::paged::{Keyed, Paged, Ranked, Stop, Structure};
+use crate::value::ValueType;
+use sexton_engine::page::{PageError, PageId, Pages};
+use std::ops::Range;
+
+/// A look at the pages of a set or a sorted set. Where pages are missing it runs again.
+pub trait Look {
+    /// What it finds.
+    type Found;
+
+    /// Looks.
+    ///
+    /// # Errors
+    /// [`Stop`].
+    fn look<P: Pages>(&mut self, paged: &Paged, pages: &P) -> Result<Self::Found, Stop>;
+}
+
+/// Adds the members of some positions; those of a set have the score 1.
+pub struct Part<'m> {
+    /// The positions.
+    pub positions: Range<u64>,
+    /// What they are added to.
+    pub members: &'m mut Members,
+}
+
+impl Look for Part<'_> {
+    type Found = ();
+
+    fn look<P: Pages>(&mut self, paged: &Paged, pages: &P) -> Result<(), Stop> {
+        let positions = self.positions.clone();
+        if paged.value_type() == Some(ValueType::SortedSet) {
+            let (set, before) = (Ranked::open(paged)?, self.members.len());
+            for scored in set.range(pages, positions)? {
+                let (score, member) = scored.inspect_err(|_| self.members.truncate(before))?;
+                self.members.push(score, member);
+            }
+            return Ok(());
+        }
+        // There are no more pages than that.
+        let numbers = positions.start as u32..positions.end as u32;
+        let set = Keyed::open(paged)?;
+        // What is missing is known before the first is shown.
+        set.each_field(pages, numbers, |field| self.members.push(1.0, field.name))
+    }
+}
+
+/// Asks for the scores of members; 1 for those that a set has.
+pub struct Scores<'m> {
+    /// Members.
+    pub asked: &'m Members,
+    /// The numbers of those that are asked for.
+    pub numbers: &'m [usize],
+}
+
+impl Scores<'_> {
+    /// The page that knows about a member.
+    ///
+    /// # Errors
+    /// The root contradicts itself.
+    pub fn page_of(paged: &Paged) -> Result<impl Fn(&[u8]) -> PageId + use<>, PageError> {
+        let (mut ranked, mut keyed) = (None, None);
+        if paged.value_type() == Some(ValueType::SortedSet) {
+            ranked = Some(Ranked::open(paged)?);
+        } else {
+            keyed = Some(Keyed::open(paged)?);
+        }
+        Ok(move |member: &[u8]| match (&ranked, &keyed) {
+            (Some(set), _) => set.page_of(member),
+            (None, Some(set)) => set.page_of(member),
+            (None, None) => unreachable!("one of them is there"),
+        })
+    }
+
+    fn names(&self) -> impl Iterator<Item = &[u8]> {
+        self.numbers.iter().map(|&number| self.asked.name(number))
+    }
+}
+
+impl Look for Scores<'_> {
+    type Found = Vec<Option<f64>>;
+
+    fn look<P: Pages>(&mut self, paged: &Paged, pages: &P) -> Result<Self::Found, Stop> {
+        if paged.value_type() == Some(ValueType::SortedSet) {
+            let set = Ranked::open(paged)?;
+            let scores = self.names().map(|name| set.score(pages, name)).collect();
+            return all_or_missing(scores, || set.needs(pages, self.names()));
+        }
+        let set = Keyed::open(paged)?;
+        let has = |name| Ok(set.get(pages, name)?.map(|_| 1.0));
+        all_or_missing(self.names().map(has).collect(), || set.needs(pages, self.names()))
+    }
+}
+
+/// What was found; or, where a page is missing, all that are.
+fn all_or_missing<T>(
+    found: Result<T, PageError>,
+    needs: impl FnOnce() -> Result<(), Stop>,
+) -> Result<T, Stop> {
+    found.or_else(|error| {
+        needs()?;
+        Err(error.into())
+    })
+}

@@ -1,0 +1,109 @@
+//! Members with their scores, all in one buffer.
+
+use super::Index;
+use std::ops::Range;
+
+/// What a member takes beside its bytes.
+const ITEM_BYTES: usize = size_of::<(f64, usize)>();
+
+/// Members of sets, each with a score, in an order.
+#[derive(Clone, Debug, Default)]
+pub struct Members {
+    bytes: Vec<u8>,
+    /// Scores, and where the bytes end.
+    items: Vec<(f64, usize)>,
+}
+
+impl Members {
+    /// Adds one at the end.
+    pub fn push(&mut self, score: f64, member: &[u8]) {
+        self.bytes.extend_from_slice(member);
+        self.items.push((score, self.bytes.len()));
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// True without members.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// Memory in use.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        (self.bytes.len() + self.items.len() * ITEM_BYTES) as u64
+    }
+
+    /// The member with a number, which exists.
+    #[must_use]
+    pub fn name(&self, number: usize) -> &[u8] {
+        &self.bytes[self.range(number)]
+    }
+
+    /// Score and name of the member with a number, which exists.
+    #[must_use]
+    pub fn get(&self, number: usize) -> (f64, &[u8]) {
+        (self.items[number].0, self.name(number))
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (f64, &[u8])> + Clone {
+        (0..self.len()).map(|number| self.get(number))
+    }
+
+    /// The names of all.
+    pub fn names(&self) -> impl ExactSizeIterator<Item = &[u8]> + Clone {
+        (0..self.len()).map(|number| self.name(number))
+    }
+
+    /// Gives the member with a number, which exists, another score.
+    pub fn set_score(&mut self, number: usize, score: f64) {
+        self.items[number].0 = score;
+    }
+
+    /// Without those behind the first `len`.
+    pub fn truncate(&mut self, len: usize) {
+        if len < self.len() {
+            self.bytes.truncate(self.range(len).start);
+            self.items.truncate(len);
+        }
+    }
+
+    /// The scores of the members with these names.
+    pub fn scores<'n>(&self, names: impl Iterator<Item = &'n [u8]>) -> Vec<Option<f64>> {
+        let index = Index::of(self);
+        names.map(|name| Some(self.items[index.find(self, name)?].0)).collect()
+    }
+
+    fn range(&self, number: usize) -> Range<usize> {
+        let start = number.checked_sub(1).map_or(0, |before| self.items[before].1);
+        start..self.items[number].1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_are_found_by_number_and_cut_at_one() {
+        let mut members = Members::default();
+        for (score, name) in [(1.0, "a"), (2.0, ""), (3.0, "ccc")] {
+            members.push(score, name.as_bytes());
+        }
+        assert_eq!(members.get(2), (3.0, b"ccc".as_slice()));
+        assert_eq!(members.names().collect::<Vec<_>>(), [b"a".as_slice(), b"", b"ccc"]);
+        members.truncate(5);
+        assert_eq!(members.len(), 3);
+        members.truncate(1);
+        members.push(4.0, b"d");
+        assert_eq!(members.iter().collect::<Vec<_>>(), [(1.0, b"a".as_slice()), (4.0, b"d")]);
+        members.truncate(0);
+        assert!(members.is_empty() && members.memory_bytes() == 0);
+    }
+}
