@@ -3,7 +3,8 @@
 A list, a set, a hash and a sorted set that are each larger than `maxmemory` allows to be resident: commands for single
 elements answer right without loading the rest, whole collections are read as a stream, all is there after kill -9. Then each
 collection goes in a way of its own (DEL, expiry, RENAME over it, FLUSHDB), and its bytes leave the disk. LPOS, LREM and LINSERT
-search a list of as many elements, and answer what redis-server does; the lists are equal afterwards, and after kill -9. Meanwhile the
+search a list of as many elements, and answer what redis-server does; the lists are equal afterwards, and after kill -9. SINTER, ZDIFF
+and their like of such sets answer right, whether the others are small or as large. Meanwhile the
 resident memory is sampled, and another process asks GET of a small key a thousand times a second.
 """
 
@@ -224,6 +225,36 @@ def wholes(steps, server, connection, kind, count):
         connection.cmd(*change, *words_of(kind, added))
 
 
+def algebra(steps, server, connection, count, rng):
+    """Small sets beside large ones, and large ones beside each other, which are larger than memory."""
+    numbers = rng.sample(range(1, 2 * count), 500)
+    inside = sorted(member(number) for number in numbers if number < count)
+    outside = sorted(member(number) for number in numbers if number >= count)
+    connection.cmd("SADD", "some", *[member(number) for number in numbers])
+    scored = [(b"%d" % (2 * number + 1), member(number)) for number in sorted(numbers) if number < count]
+    half = count // 2
+    for words, expected in (
+        (["SINTER", "some", "set"], inside),
+        (["SDIFF", "some", "set"], outside),
+        (["SINTERCARD", 2, "set", "some", "LIMIT", 7], 7),
+        (["SINTERSTORE", "made", "set", "some"], len(inside)),
+        (["SMEMBERS", "made"], inside),
+        (["ZINTER", 2, "some", "zset", "WITHSCORES"], [word for score, name in scored for word in (name, score)]),
+        (["ZINTERCARD", 2, "set", "zset"], count),
+        (["ZINTERCARD", 2, "zset", "set", "LIMIT", half], half),
+        (["ZDIFF", 2, "set", "zset"], []),
+        (["ZDIFFSTORE", "made", 2, "some", "zset"], len(outside)),
+        (["DEL", "made", "some"], 2),
+    ):
+        title = " ".join(str(word) for word in words)
+        if words[1:] == [2, "set", "zset"]:
+            with Visited(server, title), Timer(title, 2 * count):
+                found = connection.cmd(*words)
+        else:
+            found = connection.cmd(*words)
+        steps.equal(title, sorted(found) if words[0] in ("SINTER", "SDIFF", "SMEMBERS") else found, expected)
+
+
 def saved(steps, server, connection, kinds, count):
     """BGSAVE, and redis-server on the file."""
     with Visited(server, "BGSAVE"), Timer("BGSAVE", count * len(kinds)):
@@ -365,6 +396,8 @@ def main():
             elements(steps, server, connection, kind, count, rng, args.asked)
             walk(steps, server, connection, kind, count)
             wholes(steps, server, connection, kind, count)
+        if {"set", "zset"} <= set(kinds):
+            algebra(steps, server, connection, count, rng)
         saved(steps, server, connection, kinds, count)
         oracle = redis.connect(timeout_s=300)
         if is_searched:

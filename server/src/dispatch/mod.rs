@@ -15,6 +15,8 @@
 
 mod access;
 pub(crate) mod after;
+#[cfg(test)]
+mod algebra_tests;
 pub(crate) mod call;
 mod class;
 pub mod client;

@@ -6,7 +6,7 @@ use crate::keyspace::load_blocking;
 use crate::value::thresholds::Thresholds;
 
 /// A bench that stores collections above `inline_bytes` bytes in pages.
-fn bench(inline_bytes: u64) -> Bench {
+pub(super) fn bench(inline_bytes: u64) -> Bench {
     let bench = Bench::new();
     let thresholds = &bench.server.settings.thresholds;
     let now = thresholds.now();

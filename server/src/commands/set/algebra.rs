@@ -66,7 +66,8 @@ pub(super) fn sintercard(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     }
     let operands = operands(ctx, 2..2 + keys)?;
     let limit = if limit == 0 { usize::MAX } else { limit };
-    let count = first_of_intersection(operands, limit)?.len();
+    let order = algebra::smallest_first(&operands);
+    let count = algebra::intersection_len(operands, &order, limit)?;
     ctx.out.int(count as i64);
     Ok(())
 }
@@ -82,17 +83,8 @@ fn operands<'c, 'a, 'e>(
 
 /// The members that are in all sets, in the order of the smallest one.
 fn intersection(operands: Operands<'_, '_, '_, '_>) -> Result<Members, CommandError> {
-    first_of_intersection(operands, usize::MAX)
-}
-
-/// At most `limit` of them.
-fn first_of_intersection(
-    operands: Operands<'_, '_, '_, '_>,
-    limit: usize,
-) -> Result<Members, CommandError> {
-    let mut order: Vec<usize> = (0..operands.count()).collect();
-    order.sort_by_key(|&number| operands.len(number));
-    algebra::intersection(operands, &order, limit, |_, _, score| score)
+    let order = algebra::smallest_first(&operands);
+    algebra::intersection(operands, &order, |_, _, score| score)
 }
 
 fn union(operands: Operands<'_, '_, '_, '_>) -> Result<Members, CommandError> {

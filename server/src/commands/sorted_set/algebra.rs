@@ -69,7 +69,8 @@ pub(super) fn zdiffstore(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 /// ZINTERCARD numkeys key [key ...] [LIMIT limit].
 pub(super) fn zintercard(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let request = Request::parse(ctx, Operation::Intersection, Outcome::Counted)?;
-    let count = request.outcome()?.len();
+    let order = algebra::smallest_first(&request.operands);
+    let count = algebra::intersection_len(request.operands, &order, request.limit)?;
     ctx.out.int(count as i64);
     Ok(())
 }
@@ -99,7 +100,7 @@ struct Request<'c, 'a, 'e> {
     weights: Vec<f64>,
     aggregate: Aggregate,
     with_scores: bool,
-    /// At most so many members of an intersection.
+    /// At most so many members are counted.
     limit: usize,
 }
 
@@ -167,10 +168,9 @@ impl<'c, 'a, 'e> Request<'c, 'a, 'e> {
 
     /// The members of the result, each once, in no order.
     fn outcome(self) -> Result<Members, CommandError> {
-        let Self { operation, operands, weights, aggregate, limit, .. } = self;
+        let Self { operation, operands, weights, aggregate, .. } = self;
         // The order in which Redis adds scores up: it can be seen in their last digits.
-        let mut order: Vec<usize> = (0..operands.count()).collect();
-        order.sort_by_key(|&number| operands.len(number));
+        let order = algebra::smallest_first(&operands);
         let first = order.first().copied();
         let weighted = |number: usize, score: f64| {
             let score = weights[number] * score;
@@ -181,7 +181,7 @@ impl<'c, 'a, 'e> Request<'c, 'a, 'e> {
                 aggregate.combined(one, other)
             }),
             Operation::Intersection => {
-                algebra::intersection(operands, &order, limit, |number, so_far, score| {
+                algebra::intersection(operands, &order, |number, so_far, score| {
                     if Some(number) == first {
                         weighted(number, score)
                     } else {

@@ -1,0 +1,148 @@
+//! Intersections, unions and differences: wherever the sets lie, and however long it takes, the outcome is the same.
+
+use super::client::Client;
+use super::paged_tests::{Random, bench};
+use super::tests::{Bench, NOW_MS};
+use super::{Args, Outcome, Past};
+use crate::resp::{Reply, pack};
+
+fn execute(bench: &mut Bench, client: &mut Client, line: &str) -> (Outcome, Vec<u8>) {
+    let (buf, ranges) = pack(line.split(' ').map(str::as_bytes));
+    let mut out = Reply::new();
+    let args = Args::new(&buf, &ranges);
+    let outcome = bench.executor.execute(&bench.server, client, args, &mut out, NOW_MS);
+    (outcome, out.bytes().to_vec())
+}
+
+/// A reply whose elements may come in any order, or in pairs with their scores in the order of these.
+fn sorted(reply: &[u8], line: &str) -> Vec<String> {
+    let mut words: Vec<String> =
+        String::from_utf8_lossy(reply).split("\r\n").map(str::to_owned).collect();
+    if line.starts_with('S') {
+        words.sort_unstable();
+    }
+    words
+}
+
+fn command(random: &mut Random) -> String {
+    let keys = ["a", "b", "c", "d", "none", "s1", "s2", "i"];
+    let mut key = || keys[random.below(8) as usize];
+    let (one, other, third) = (key(), key(), key());
+    let weights = random.below(3);
+    let aggregate = ["SUM", "MIN", "MAX"][random.below(3) as usize];
+    match random.below(14) {
+        0 => format!("SINTER {one} {other}"),
+        1 => format!("SUNION {one} {other} {third}"),
+        2 => format!("SDIFF {one} {other} {third}"),
+        3 => format!("SINTERCARD 3 {one} {other} {third} LIMIT {weights}"),
+        4 => format!("SINTERSTORE r {one} {other} {third}"),
+        5 => format!("SUNIONSTORE r {one} {other}"),
+        6 => format!("SDIFFSTORE r {one} {other}"),
+        7 => format!("ZINTER 2 {one} {other} WEIGHTS {weights} 2 AGGREGATE {aggregate} WITHSCORES"),
+        8 => {
+            format!("ZUNION 2 {one} {other} WEIGHTS {weights} -1 AGGREGATE {aggregate} WITHSCORES")
+        }
+        9 => format!("ZDIFF 3 {one} {other} {third} WITHSCORES"),
+        10 => format!("ZINTERCARD 2 {one} {other} LIMIT {weights}"),
+        11 => format!("ZUNIONSTORE r 2 {one} {other} AGGREGATE {aggregate}"),
+        12 => format!("ZINTERSTORE r 3 {one} {other} {third} WEIGHTS 1 2 3"),
+        _ => format!("ZDIFFSTORE r 2 {one} {other}"),
+    }
+}
+
+/// Sets `s1` and `s2` and of integers `i`, sorted sets `a` to `d`, of any size.
+fn fill(random: &mut Random) -> Vec<String> {
+    let mut lines = Vec::new();
+    for key in ["a", "b", "c", "d", "s1", "s2", "i"] {
+        lines.push(format!("DEL {key}"));
+        let most = [3, 40, 400, 3000][random.below(4) as usize];
+        for _ in 0..random.below(most) {
+            let number = random.below(most * 3 / 2);
+            lines.push(match key {
+                "i" => format!("SADD i {number}"),
+                "s1" | "s2" => format!("SADD {key} m{number}"),
+                _ => format!("ZADD {key} {} m{number}", random.below(5)),
+            });
+        }
+    }
+    lines
+}
+
+#[test]
+fn operations_on_several_sets_answer_alike_wherever_the_sets_lie() {
+    let mut random = Random(7);
+    let (mut paged, mut whole) = (bench(64), bench(u64::MAX));
+    let mut clients = (paged.client(), whole.client());
+    for _ in 0..6 {
+        for line in fill(&mut random) {
+            paged.run(&mut clients.0, &line);
+            whole.run(&mut clients.1, &line);
+        }
+        for _ in 0..150 {
+            let line = command(&mut random);
+            let (outcome, expected) = execute(&mut whole, &mut clients.1, &line);
+            assert!(matches!(outcome, Outcome::Done(_)), "{line}: {outcome:?}");
+            let expected = sorted(&expected, &line);
+            let (outcome, reply) = execute(&mut paged, &mut clients.0, &line);
+            assert!(matches!(outcome, Outcome::Done(_)), "{line}: {outcome:?}");
+            assert_eq!(sorted(&reply, &line), expected, "{line}");
+            if line.contains(" r ") {
+                for line in ["SORT r ALPHA", "ZRANGE r 0 -1 WITHSCORES"] {
+                    let replies =
+                        (paged.run(&mut clients.0, line), whole.run(&mut clients.1, line));
+                    assert_eq!(replies.0, replies.1);
+                }
+                continue;
+            }
+            // What took too long.
+            (clients.0.past, paged.executor.may_block) = (Past::Wanted, true);
+            let (outcome, reply) = execute(&mut paged, &mut clients.0, &line);
+            paged.executor.may_block = false;
+            assert!(matches!(outcome, Outcome::Done(_)), "{line}: {outcome:?}");
+            assert_eq!(sorted(&reply, &line), expected, "of a snapshot: {line}");
+            assert!(matches!(clients.0.past, Past::None));
+        }
+    }
+    assert_eq!(paged.server.engine.snapshots(), []);
+}
+
+#[test]
+fn what_takes_long_and_only_reads_sees_one_instant() {
+    let mut bench = bench(64);
+    let mut client = bench.client();
+    let mut other = bench.client();
+    for from in (0..20_000).step_by(1000) {
+        let names: Vec<String> = (from..from + 1000).map(|number| format!("m{number}")).collect();
+        bench.run(&mut client, &format!("SADD s {}", names.join(" ")));
+        bench.run(&mut client, &format!("SADD t {}", names.join(" ")));
+    }
+    for (line, reply) in [
+        ("SINTERCARD 2 s t", ":20000\r\n"),
+        ("ZINTERCARD 2 s t LIMIT 19999", ":19999\r\n"),
+        ("SDIFF s t", "*0\r\n"),
+        ("SINTER s t none", "*0\r\n"),
+        // One that reads little stays with its worker.
+        ("SINTERCARD 2 s t LIMIT 5", ":5\r\n"),
+    ] {
+        bench.executor.may_block = false;
+        let (mut outcome, mut answered) = execute(&mut bench, &mut client, line);
+        let is_short = line.ends_with("LIMIT 5") || line.ends_with("none");
+        assert_eq!(matches!(outcome, Outcome::Offload), !is_short, "{line}: {outcome:?}");
+        if !is_short {
+            bench.executor.may_block = true;
+            (outcome, answered) = execute(&mut bench, &mut client, line);
+        }
+        assert!(matches!(outcome, Outcome::Done(_)), "{line}: {outcome:?}");
+        assert_eq!(String::from_utf8_lossy(&answered), reply, "{line}");
+    }
+    // In a transaction all of it runs at once, and one that writes under its latches.
+    bench.executor.may_block = false;
+    bench.run_all(&mut client, &["MULTI", "SREM s m7", "SINTERCARD 2 s t"]);
+    assert_eq!(execute(&mut bench, &mut client, "EXEC").1, b"*2\r\n:1\r\n:19999\r\n");
+    let (outcome, _) = execute(&mut bench, &mut client, "SDIFFSTORE r t s");
+    assert!(matches!(outcome, Outcome::Offload), "{outcome:?}");
+    bench.executor.may_block = true;
+    assert_eq!(execute(&mut bench, &mut client, "SDIFFSTORE r t s").1, b":1\r\n");
+    assert_eq!(bench.run(&mut other, "SMEMBERS r"), "*1\r\n$2\r\nm7\r\n");
+    assert_eq!(bench.server.engine.snapshots(), []);
+}
