@@ -405,9 +405,16 @@ impl Host for ScriptHost<'_, '_, '_> {
                 let changes = &mut *self.ctx.changes;
                 let mut ctx =
                     Ctx { server, client, table, args, spec, out: reply, tx, changes, now_ms };
-                call_in_script(&mut ctx)
+                // Alone it keeps nobody waiting.
+                ctx.client.may_hand_over = !ctx.client.script.is_alone;
+                let called = call_in_script(&mut ctx);
+                ctx.client.may_hand_over = false;
+                called
             }
         };
+        if std::mem::take(&mut self.ctx.client.is_heavy) && called.is_err() {
+            return self.stop(ScriptWants::Alone);
+        }
         // As in Redis the keys that the script declares, whichever it reads.
         if spec.flags.contains(Flags::READONLY) {
             remember_keys(self.ctx);

@@ -22,6 +22,19 @@ pub(super) fn account(
     called: Called,
 ) {
     let time_us = started.elapsed().as_micros() as u64;
+    count(worker, server, client, spec, args, time_us, called);
+}
+
+/// The same of one that took `time_us`.
+pub(super) fn count(
+    worker: usize,
+    server: &Server,
+    client: &Client,
+    spec: &CommandSpec,
+    args: Args<'_>,
+    time_us: u64,
+    called: Called,
+) {
     let histogram = server.settings.latency_tracking.load(Ordering::Relaxed);
     spec.stats.record(worker, time_us, called.failed, histogram);
     note_slow(server, client, spec, args, 0, time_us);

@@ -135,14 +135,63 @@ fn what_takes_long_and_only_reads_sees_one_instant() {
         assert!(matches!(outcome, Outcome::Done(_)), "{line}: {outcome:?}");
         assert_eq!(String::from_utf8_lossy(&answered), reply, "{line}");
     }
-    // In a transaction all of it runs at once, and one that writes under its latches.
+    // One that writes does so under its latches.
     bench.executor.may_block = false;
-    bench.run_all(&mut client, &["MULTI", "SREM s m7", "SINTERCARD 2 s t"]);
-    assert_eq!(execute(&mut bench, &mut client, "EXEC").1, b"*2\r\n:1\r\n:19999\r\n");
+    bench.run(&mut client, "SREM s m7");
     let (outcome, _) = execute(&mut bench, &mut client, "SDIFFSTORE r t s");
     assert!(matches!(outcome, Outcome::Offload), "{outcome:?}");
     bench.executor.may_block = true;
     assert_eq!(execute(&mut bench, &mut client, "SDIFFSTORE r t s").1, b":1\r\n");
     assert_eq!(bench.run(&mut other, "SMEMBERS r"), "*1\r\n$2\r\nm7\r\n");
     assert_eq!(bench.server.engine.snapshots(), []);
+}
+
+#[test]
+fn a_transaction_or_a_script_with_a_command_that_takes_long_runs_on_a_helper_thread_as_a_whole() {
+    let mut bench = bench(64);
+    let (mut client, mut other) = (bench.client(), bench.client());
+    for from in (0..20_000).step_by(1000) {
+        let names: Vec<String> = (from..from + 1000).map(|number| format!("m{number}")).collect();
+        bench.run(&mut client, &format!("SADD s {}", names.join(" ")));
+        bench.run(&mut client, &format!("SADD t {}", names.join(" ")));
+        bench.run(
+            &mut client,
+            &format!("RPUSH l {}", names.join(" ").replace('m', &"m".repeat(60))),
+        );
+    }
+    bench.executor.may_block = false;
+    let queued =
+        ["WATCH n", "MULTI", "SELECT 1", "INCR n", "SELECT 0", "INCR n", "SINTERCARD 2 s t"];
+    bench.run_all(&mut client, &queued);
+    let (outcome, reply) = execute(&mut bench, &mut client, "EXEC");
+    assert!(matches!(outcome, Outcome::Offload) && reply.is_empty(), "{outcome:?}");
+    assert_eq!(bench.run(&mut other, "GET n"), "$-1\r\n", "all of it was taken back");
+    assert_eq!(client.db, 0);
+    bench.executor.may_block = true;
+    let expected = "*5\r\n+OK\r\n:1\r\n+OK\r\n:1\r\n:20000\r\n";
+    assert_eq!(String::from_utf8_lossy(&execute(&mut bench, &mut client, "EXEC").1), expected);
+    let counted = bench.run(&mut other, "INFO commandstats");
+    for line in ["cmdstat_incr:calls=2,", "cmdstat_sintercard:calls=1,", "cmdstat_exec:calls=1,"] {
+        assert!(counted.contains(line), "{line} of {counted}");
+    }
+    // It still watches what it has watched.
+    bench.executor.may_block = false;
+    bench.run_all(&mut client, &["WATCH n", "MULTI", "LRANGE l 0 -1"]);
+    assert!(matches!(execute(&mut bench, &mut client, "EXEC").0, Outcome::Offload));
+    bench.run(&mut other, "SET n x");
+    bench.executor.may_block = true;
+    assert_eq!(execute(&mut bench, &mut client, "EXEC").1, b"*-1\r\n");
+    bench.run_all(&mut client, &["MULTI", "LRANGE l 0 -1"]);
+    assert!(execute(&mut bench, &mut client, "EXEC").1.starts_with(b"*1\r\n*20000\r\n"));
+    // What cannot be taken back runs where it is.
+    bench.executor.may_block = false;
+    bench.run_all(&mut client, &["MULTI", "PUBLISH c m", "SINTERCARD 2 s t"]);
+    assert_eq!(execute(&mut bench, &mut client, "EXEC").1, b"*2\r\n:0\r\n:20000\r\n");
+
+    let script =
+        "EVAL redis.call('INCR',KEYS[1])return(redis.call('SINTERCARD',2,KEYS[2],KEYS[3])) 3 k s t";
+    assert!(matches!(execute(&mut bench, &mut client, script).0, Outcome::Offload));
+    bench.executor.may_block = true;
+    assert_eq!(execute(&mut bench, &mut client, script).1, b":20000\r\n");
+    assert_eq!(bench.run(&mut other, "GET k"), "$1\r\n1\r\n");
 }

@@ -1,7 +1,7 @@
 //! EXEC.
 
 use super::after::{
-    account, count_calls, drop_if_muted, finish, refuse, show_monitors, write_error,
+    account, count, count_calls, drop_if_muted, finish, refuse, show_monitors, write_error,
 };
 use super::call::{Called, call, run_guarded};
 use super::client::{Client, Queued, ScriptTurn, ScriptWants};
@@ -10,8 +10,8 @@ use super::heavy::LARGE_REQUEST_BYTES;
 use super::latch::{Scope, each_key};
 use super::load::{Slots, cold_keys, cold_pages, wants};
 use super::{
-    Args, Class, CommandError, Ctx, Executor, Flags, OnDatabases, Outcome, Table, Traits,
-    selected_db,
+    Args, Class, CommandError, CommandSpec, Ctx, Executor, Flags, OnDatabases, Outcome, Table,
+    Traits, selected_db,
 };
 use crate::auth::Context;
 use crate::events::Changes;
@@ -70,6 +70,14 @@ struct Calls<'a> {
     now_ms: u64,
     /// How others see it, where there are scripts in it.
     running: Option<&'a Arc<Running>>,
+    /// Others wait for this thread, and nothing has been done before the end: where a command takes long, all of them begin again on a
+    /// helper thread.
+    may_hand_over: bool,
+}
+
+/// True of commands that can be taken back.
+fn does_nothing_before_the_end(spec: &CommandSpec) -> bool {
+    spec.class == Class::Keyed || spec.on_databases == OnDatabases::Selects
 }
 
 /// The error that ends a whole transaction if a script in it cannot continue.
@@ -91,6 +99,8 @@ struct Ran<'q> {
     surveys: Vec<(&'q Queued, usize, bool)>,
     /// What scripts have left to do.
     scripts: Vec<ScriptTurn>,
+    /// Executions that are not counted yet, each with its time in microseconds.
+    uncounted: Vec<(&'q Queued, u64, Called)>,
 }
 
 impl Calls<'_> {
@@ -105,7 +115,7 @@ impl Calls<'_> {
         (tx, changes): (&mut Tx<'_>, &mut Changes),
         out: &mut Reply,
     ) -> Result<Ran<'q>, (&'static str, CommandError)> {
-        let Self { table, worker, server, now_ms, running } = self;
+        let Self { table, worker, server, now_ms, running, may_hand_over } = self;
         // A script counts as several: it says so only when it has run.
         let writes: usize = all
             .iter()
@@ -122,7 +132,13 @@ impl Calls<'_> {
             out.array(all.len());
         }
         let dbs = Vec::with_capacity(all.len());
-        let mut ran = Ran { writes: writes > 0, dbs, surveys: Vec::new(), scripts: Vec::new() };
+        let mut ran = Ran {
+            writes: writes > 0,
+            dbs,
+            surveys: Vec::new(),
+            scripts: Vec::new(),
+            uncounted: Vec::new(),
+        };
         for queued in all {
             let (spec, args) = (queued.spec, queued.args());
             ran.dbs.push(client.db);
@@ -151,7 +167,10 @@ impl Calls<'_> {
                 };
             }
             let mut ctx = Ctx { server, client, table, args, spec, out, tx, changes, now_ms };
-            let called = call(&mut ctx, mark).map_err(|error| (spec.name, error))?;
+            ctx.client.may_hand_over = may_hand_over;
+            let called = call(&mut ctx, mark).map_err(|error| (spec.name, error));
+            client.may_hand_over = false;
+            let called = called?;
             if spec.class == Class::Script {
                 let mut turn = std::mem::take(&mut client.script);
                 count_calls(server, &mut turn);
@@ -165,7 +184,14 @@ impl Calls<'_> {
                 wait.answer(server, out);
                 drop_if_muted(client, out, mark);
             }
-            account(worker, server, client, spec, args, begun, called);
+            if may_hand_over {
+                ran.uncounted.push((queued, begun.elapsed().as_micros() as u64, called));
+            } else {
+                account(worker, server, client, spec, args, begun, called);
+            }
+        }
+        for &(queued, time_us, called) in &ran.uncounted {
+            count(worker, server, client, queued.spec, queued.args(), time_us, called);
         }
         if writes > 1 {
             tx.log(client.db, b"*1\r\n$4\r\nEXEC\r\n");
@@ -224,7 +250,7 @@ impl Executor {
         }
         let has = |class| transaction.queued.iter().any(|queued| queued.spec.class == class);
         let has_script = has(Class::Script);
-        let is_large = client.queued_bytes() > LARGE_REQUEST_BYTES;
+        let is_large = client.queued_bytes() > LARGE_REQUEST_BYTES || client.is_heavy;
         if (has(Class::Offload) || has_script || is_large) && !self.may_block {
             client.transaction = Some(transaction);
             return Outcome::Offload;
@@ -267,13 +293,26 @@ impl Executor {
             client.transaction = Some(transaction);
             return Outcome::Cold(cold);
         }
-        client.unwatch(server);
-        client.session.queued_bytes.store(0, Ordering::Relaxed);
+        let may_hand_over = !(self.may_block || self.replaying)
+            && transaction.queued.iter().all(|queued| does_nothing_before_the_end(queued.spec));
 
         let (mark, db_before) = (out.len(), client.db);
         let running = occupied.as_ref().filter(|_| has_script).map(|occupied| &occupied.running);
-        let calls = Calls { table: self.table, worker: self.worker, server, now_ms, running };
+        let (table, worker) = (self.table, self.worker);
+        let calls = Calls { table, worker, server, now_ms, running, may_hand_over };
         let ran = calls.run(client, &transaction.queued, (&mut tx, &mut self.changes), out);
+        if let Err((name, _)) = ran
+            && client.is_heavy
+            && may_hand_over
+        {
+            take_back(server, tx, &mut self.changes, name);
+            client.select(db_before);
+            out.truncate(mark);
+            client.transaction = Some(transaction);
+            return Outcome::Offload;
+        }
+        client.unwatch(server);
+        client.session.queued_bytes.store(0, Ordering::Relaxed);
         client.session.queued.store(0, Ordering::Relaxed);
         let ran = match ran {
             Ok(ran) => ran,

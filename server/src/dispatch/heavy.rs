@@ -1,5 +1,5 @@
-//! What takes long enough to keep others waiting: large requests, and work on many pages. Outside of scripts it runs on a helper thread, and
-//! who needs a latch of it comes back meanwhile (docs/scripts.md).
+//! What takes long enough to keep others waiting: large requests, and work on many pages. It runs on a helper thread, with all of the
+//! transaction or script that it belongs to, and who needs a latch of it comes back meanwhile (docs/scripts.md).
 
 use super::guard::miss;
 use super::long_reply::LongReply;
@@ -48,6 +48,8 @@ impl Ctx<'_, '_> {
             self.client.is_heavy = true;
             match to {
                 Elsewhere::InTheStore => {}
+                // In a transaction or a script all of it runs again, under its latches.
+                _ if !self.client.may_miss => {}
                 Elsewhere::Held => self.client.long_reply = LongReply::Wanted,
                 Elsewhere::InThePast => self.client.past = Past::Wanted,
             }

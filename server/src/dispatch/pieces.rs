@@ -33,7 +33,8 @@ impl Ctx<'_, '_> {
             }
             return Ok(());
         }
-        let may_be_long = self.client.may_miss && !self.client.reply_mode.is_muted();
+        let in_pieces = self.client.may_miss && !self.client.reply_mode.is_muted();
+        let may_be_long = in_pieces || self.client.may_hand_over;
         let is_long = self.read_pages(key, paged, |structure: &S, pages, out| {
             let whole = Extent::of(paged, answer.positions(structure));
             let is_long = |positions: &Range<u64>| {
@@ -52,6 +53,10 @@ impl Ctx<'_, '_> {
             Ok(false)
         });
         if is_long {
+            if !in_pieces {
+                // It is written as a whole, but not by a worker.
+                self.hand_over_above(u64::MAX);
+            }
             self.client.long_reply = LongReply::Wanted;
         }
         Ok(())

@@ -57,7 +57,7 @@ impl Operand {
     /// It is of another type.
     pub fn of_paged(paged: Paged, types: &[ValueType]) -> Result<Self, WrongType> {
         let is_one = paged.value_type().is_some_and(|found| types.contains(&found));
-        is_one.then(|| Self::Paged(paged)).ok_or(WrongType)
+        is_one.then_some(Self::Paged(paged)).ok_or(WrongType)
     }
 
     /// Number of members.
