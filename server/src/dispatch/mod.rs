@@ -48,6 +48,10 @@ mod obstacles;
 mod operands;
 mod paged;
 #[cfg(test)]
+mod paged_geo_tests;
+#[cfg(test)]
+mod paged_sort_tests;
+#[cfg(test)]
 mod paged_stream_tests;
 #[cfg(test)]
 mod paged_string_tests;

@@ -17,8 +17,9 @@ fn whole_or_give_up<T>(found: Result<T, EngineError>) -> T {
     found.unwrap_or_else(|error| give_up(error))
 }
 
-fn of_type<K: Kind>(paged: Paged) -> Result<Paged, CommandError> {
-    if paged.value_type() == Some(K::TYPE) { Ok(paged) } else { Err(WrongType.into()) }
+fn of_type(paged: Paged, wanted: &[ValueType]) -> Result<Paged, CommandError> {
+    let is_wanted = paged.value_type().is_some_and(|found| wanted.contains(&found));
+    if is_wanted { Ok(paged) } else { Err(WrongType.into()) }
 }
 
 impl Ctx<'_, '_> {
@@ -45,7 +46,20 @@ impl Ctx<'_, '_> {
         purpose: Purpose,
         key: &[u8],
     ) -> Result<Option<Paged>, CommandError> {
-        self.paged_without_due::<K>(purpose, key, None::<std::iter::Empty<_>>)
+        self.paged_of(purpose, key, &[K::TYPE])
+    }
+
+    /// The same for a command that takes several types.
+    ///
+    /// # Errors
+    /// WRONGTYPE, for one of none of them.
+    pub fn paged_of(
+        &mut self,
+        purpose: Purpose,
+        key: &[u8],
+        wanted: &[ValueType],
+    ) -> Result<Option<Paged>, CommandError> {
+        self.paged_without_due(purpose, key, wanted, None::<std::iter::Empty<_>>)
     }
 
     /// The same for a command that asks for these elements and no others: what is due of them is gone.
@@ -58,14 +72,15 @@ impl Ctx<'_, '_> {
         key: &[u8],
         names: impl Iterator<Item = &'n [u8]>,
     ) -> Result<Option<Paged>, CommandError> {
-        self.paged_without_due::<K>(purpose, key, Some(names))
+        self.paged_without_due(purpose, key, &[K::TYPE], Some(names))
     }
 
     /// `None`: all of them are asked for.
-    fn paged_without_due<'n, K: Kind>(
+    fn paged_without_due<'n>(
         &mut self,
         purpose: Purpose,
         key: &[u8],
+        wanted: &[ValueType],
         names: Option<impl Iterator<Item = &'n [u8]>>,
     ) -> Result<Option<Paged>, CommandError> {
         let (db, now_ms) = (self.client.db, self.now_ms);
@@ -75,7 +90,7 @@ impl Ctx<'_, '_> {
             return Ok(None);
         }
         if let Some(paged) = self.client.long_reply.collection() {
-            return of_type::<K>(paged.clone()).map(Some);
+            return of_type(paged.clone(), wanted).map(Some);
         }
         let key_of = self.key_in(db, key);
         let Some(tx) = self.tx.as_deref_mut() else { return Ok(None) };
@@ -102,7 +117,7 @@ impl Ctx<'_, '_> {
         }
         let found = self
             .inspect_what_is_left(purpose, db, key, true, |entry, _| entry.map(Paged::of_entry));
-        found.and_then(whole_or_give_up).map(of_type::<K>).transpose()
+        found.and_then(whole_or_give_up).map(|paged| of_type(paged, wanted)).transpose()
     }
 
     /// True if a look at a few pages of a hash shows a field that is not due.

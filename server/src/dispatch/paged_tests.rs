@@ -35,7 +35,7 @@ fn list_command(random: &mut Random) -> String {
         _ => format!("e{}", random.below(30)),
     };
     let index = random.below(40) as i64 - 20;
-    match random.below(24) {
+    match random.below(26) {
         0..=3 => format!("RPUSH {key} {element} more{index} {element}"),
         4..=6 => format!("LPUSH {key} {element} {index}"),
         7 => format!("LPOP {key}"),
@@ -52,6 +52,8 @@ fn list_command(random: &mut Random) -> String {
         20 => format!("COPY {key} {other} REPLACE"),
         21 => format!("SET {key} string"),
         22 => format!("DEL {key}"),
+        23 => format!("SORT {key} BY nosort DESC LIMIT {index} {} GET # GET w_*", index / 4),
+        24 => format!("SORT {key} BY nosort LIMIT {} 9 STORE {other}", index.abs()),
         _ => format!("SORT {key} ALPHA STORE {other}"),
     }
 }
@@ -174,7 +176,7 @@ fn ranked_command(random: &mut Random, scores: u64) -> String {
     let (low, high) = (random.below(scores) as f64 / 4.0 - 6.0, random.below(scores) as f64 / 4.0);
     let rank = random.below(500) as i64 - 250;
     let long = "m".repeat(random.below(200) as usize);
-    match random.below(40) {
+    match random.below(42) {
         0..=8 => format!("ZADD {key} {score} m{number} {low} m{} {high} {long}{rank}", number / 2),
         9 => format!("ZADD {key} XX CH {score} m{number} {low} n"),
         10 => format!("ZADD {key} NX CH {score} m{number} {score} m{number}"),
@@ -205,6 +207,8 @@ fn ranked_command(random: &mut Random, scores: u64) -> String {
         36 => format!("GEOADD {key} {high} {low} m{number}"),
         37 => format!("GEODIST {key} m{number} m{}", number / 2),
         38 => format!("GEOSEARCH {key} FROMMEMBER m{number} BYRADIUS 900 km ASC WITHDIST"),
+        39 => format!("SORT {key} BY nosort LIMIT {rank} {}", number / 20),
+        40 => format!("SORT {key} BY nosort DESC LIMIT {} {}", number / 20, rank / 10),
         _ => match random.below(12) {
             0 => format!("DEL {key}"),
             1 => format!("RENAME {key} {other}"),
@@ -301,7 +305,7 @@ fn a_walk_of_a_sorted_set_in_pages_answers_what_stays_with_its_score() {
 }
 
 /// The elements of an array of bulk strings.
-fn bulks(reply: &str) -> Vec<String> {
+pub(super) fn bulks(reply: &str) -> Vec<String> {
     let lines = reply.split("\r\n").filter(|line| !line.starts_with(['*', '$', '~', '%']));
     lines.filter(|line| !line.is_empty()).map(str::to_owned).collect()
 }
@@ -427,7 +431,7 @@ fn what_a_command_or_a_transaction_needs_of_cold_pages_is_loaded_before_it_runs(
 }
 
 /// A bench with a hash, a list, a set and a sorted set of 3,000 elements each, and what sends them out of memory.
-fn cold_bench() -> (
+pub(super) fn cold_bench() -> (
     Bench,
     crate::dispatch::client::Client,
     impl Fn(&mut Bench, &mut crate::dispatch::client::Client),

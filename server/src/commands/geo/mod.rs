@@ -5,6 +5,7 @@
 
 mod hash;
 mod position;
+mod request;
 mod search;
 mod shape;
 

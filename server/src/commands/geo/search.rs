@@ -2,27 +2,20 @@
 //! read-only forms.
 
 use super::hash::Position;
-use super::position::{coordinates, distance, position};
-use super::shape::{Extent, Shape};
+use super::position::{coordinates, distance};
+use super::request::{Form, Request};
+use super::shape::Shape;
 use crate::commands::sorted_set::store;
-use crate::dispatch::{Args, CommandError, CommandResult, Ctx, Purpose};
+use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
 use crate::events::Event;
-use crate::keyspace::collection::{SortedSetEdit, SortedSetView, SortedSets};
-use crate::number::parse_i64;
+use crate::keyspace::collection::{SortedSetEdit, SortedSets, Thresholds};
+use crate::keyspace::paged::{self, Paged};
 use crate::resp::Reply;
+use std::convert::Infallible;
+use std::ops::Range;
 
-/// How a command specifies the search area.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
-    /// GEORADIUS: position and radius lead.
-    Position,
-    /// GEORADIUSBYMEMBER: member and radius lead.
-    Member,
-    /// GEOSEARCH: by options.
-    Search,
-    /// GEOSEARCHSTORE: by options, after the destination.
-    SearchStore,
-}
+/// So many members of a sorted set in pages are read together, at first, where any will do.
+const FIRST_STEP: u64 = 512;
 
 /// GEORADIUS key longitude latitude radius unit [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] [ASC|DESC]
 /// [STORE key|STOREDIST key].
@@ -60,23 +53,84 @@ pub(super) fn geosearchstore(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 fn run(ctx: &mut Ctx<'_, '_>, form: Form, may_store: bool) -> CommandResult {
     let (args, thresholds) = (ctx.args, ctx.thresholds());
     let source = args.get(if form == Form::SearchStore { 2 } else { 1 });
-    let outcome = ctx.lookup::<SortedSets, _>(Purpose::Read, source, |set, out| {
-        let request = Request::parse(args, form, may_store, set.as_ref())?;
-        // Without a set there is no shape either, where a member was to be its centre.
-        let found = set.zip(request.shape()).map(|(set, shape)| request.found(&set, &shape));
-        let found = found.unwrap_or_default();
-        let Some(store) = request.store else {
-            request.answer(&found, out);
-            return Ok::<_, CommandError>(None);
-        };
-        let by_distance =
-            |point: &Point<'_>| if request.by_distance { point.distance } else { point.score };
-        let members = found.iter().map(|point| (by_distance(point), point.member)).collect();
-        Ok(Some((store, SortedSetEdit::of_distinct(members, &thresholds))))
-    })??;
+    let outcome = if let Some(paged) = ctx.paged::<SortedSets>(Purpose::Read, source)? {
+        search_pages(ctx, (form, may_store), source, &paged)?
+    } else {
+        ctx.lookup::<SortedSets, _>(Purpose::Read, source, |set, out| {
+            let score_of = set.map(|set| move |member: &[u8]| set.score(member));
+            let request = Request::parse(args, form, may_store, score_of)?;
+            // Without a set there is no shape either, where a member was to be its centre.
+            let Some((set, shape)) = set.zip(request.shape()) else {
+                return Ok::<_, CommandError>(request.finish(&[], &thresholds, out));
+            };
+            let all: Vec<_> = set.iter().collect();
+            let members = shape.scores().into_iter().flat_map(|scores| {
+                let start = all.partition_point(|(score, _)| *score < scores.start);
+                all[start..].iter().take_while(move |(score, _)| *score < scores.end)
+            });
+            let Ok(found) = request.found(&shape, members.copied().map(Ok::<_, Infallible>));
+            Ok(request.finish(&found, &thresholds, out))
+        })??
+    };
     let Some((destination, set)) = outcome else { return Ok(()) };
     let event = if form == Form::SearchStore { "geosearchstore" } else { "georadiusstore" };
     store(ctx, destination, &set, Event::sorted_set(event))
+}
+
+/// Searches a sorted set in pages: only those of the cells are read. Returns what is to be stored, and where.
+fn search_pages<'a>(
+    ctx: &mut Ctx<'a, '_>,
+    (form, may_store): (Form, bool),
+    source: &[u8],
+    paged: &Paged,
+) -> Result<Option<(&'a [u8], SortedSetEdit)>, CommandError> {
+    let (args, thresholds) = (ctx.args, ctx.thresholds());
+    let (request, ranks) = ctx.read_ranked(source, paged, |set, pages, _| {
+        let mut missed = None;
+        let score_of = |member: &[u8]| {
+            set.score(pages, member).unwrap_or_else(|error| {
+                missed = Some(error);
+                None
+            })
+        };
+        let request = Request::parse(args, form, may_store, Some(score_of));
+        // An error may come from a member that could not be looked up.
+        if let Some(missed) = missed {
+            return Err(missed.into());
+        }
+        let Ok(request) = request else { return Ok(request.map(|request| (request, Vec::new()))) };
+        let scores = request.shape().map(|shape| shape.scores()).unwrap_or_default();
+        let ranks = set.ranks_of_scores(pages, &scores)?;
+        Ok(Ok((request, ranks)))
+    })?;
+    let Some(shape) = request.shape() else { return Ok(None) };
+    let members = ranks.iter().map(|ranks| ranks.end - ranks.start).sum();
+    let whole = paged::Extent::of(paged, paged.descriptor.totals.elements);
+    ctx.hand_over_above(whole.bytes_of(members));
+    let ranks = if request.any { in_steps(&ranks) } else { ranks };
+    Ok(ctx.read_ranked(source, paged, |set, pages, out| {
+        if !request.any {
+            set.needs_ranges(pages, &ranks)?;
+        }
+        let found = request.found(&shape, set.ranges(pages, &ranks))?;
+        Ok(request.finish(&found, &thresholds, out))
+    }))
+}
+
+/// Cuts ranges of ranks into parts. Behind the first ones, each is at most as long as all before it: a search that ends early
+/// reads few pages, and one that does not needs few rounds to have them in memory.
+fn in_steps(ranks: &[Range<u64>]) -> Vec<Range<u64>> {
+    let (mut steps, mut seen) = (Vec::new(), 0);
+    for range in ranks {
+        let mut start = range.start;
+        while start < range.end {
+            let end = range.end.min(start + FIRST_STEP.max(seen));
+            steps.push(start..end);
+            seen += end - start;
+            start = end;
+        }
+    }
+    steps
 }
 
 /// A member that was found.
@@ -88,148 +142,23 @@ struct Point<'v> {
     distance: f64,
 }
 
-#[derive(Debug, Default)]
-struct Request<'a> {
-    centre: Option<Position>,
-    extent: Option<(Extent, f64)>,
-    with_distance: bool,
-    with_hash: bool,
-    with_position: bool,
-    any: bool,
-    /// Most members; 0 for all.
-    count: usize,
-    descending: Option<bool>,
-    store: Option<&'a [u8]>,
-    by_distance: bool,
-}
-
-const NO_MEMBER: CommandError = CommandError::text("ERR could not decode requested zset member");
-
 impl<'a> Request<'a> {
-    /// `set`: what is searched, which knows where members are.
-    fn parse(
-        args: Args<'a>,
-        form: Form,
-        may_store: bool,
-        set: Option<&SortedSetView<'_>>,
-    ) -> Result<Self, CommandError> {
-        let mut request = Self::default();
-        // Where there is nothing, nothing is known of the member, and the request is followed to its end.
-        let member_at = |at: usize| match set {
-            Some(set) => set.score(args.get(at)).map(Position::of_score).map(Some).ok_or(NO_MEMBER),
-            None => Ok(None),
-        };
-        let mut at = match form {
-            Form::Position => {
-                request.centre = Some(position(args, 2)?);
-                request.extent = Some(Extent::circle(args, 4)?);
-                6
-            }
-            Form::Member => {
-                request.centre = member_at(2)?;
-                request.extent = set.map(|_| Extent::circle(args, 3)).transpose()?;
-                5
-            }
-            Form::Search => 2,
-            Form::SearchStore => {
-                request.store = Some(args.get(1));
-                3
-            }
-        };
-        let is_search = matches!(form, Form::Search | Form::SearchStore);
-        let (mut from_member, mut from_position) = (false, false);
-        let (mut by_radius, mut by_box) = (false, false);
-        while at < args.len() {
-            let behind = args.len() - at - 1;
-            match args.get(at).to_ascii_uppercase().as_slice() {
-                b"WITHDIST" => request.with_distance = true,
-                b"WITHHASH" => request.with_hash = true,
-                b"WITHCOORD" => request.with_position = true,
-                b"ANY" => request.any = true,
-                b"ASC" => request.descending = Some(false),
-                b"DESC" => request.descending = Some(true),
-                b"COUNT" if behind >= 1 => {
-                    let count = parse_i64(args.get(at + 1)).ok_or(CommandError::NotInteger)?;
-                    request.count = usize::try_from(count)
-                        .ok()
-                        .filter(|&count| count > 0)
-                        .ok_or(CommandError::text("ERR COUNT must be > 0"))?;
-                    at += 1;
-                }
-                word @ (b"STORE" | b"STOREDIST") if may_store && behind >= 1 => {
-                    request.store = Some(args.get(at + 1));
-                    request.by_distance = word == b"STOREDIST";
-                    at += 1;
-                }
-                b"FROMMEMBER" if is_search && behind >= 1 && !from_position => {
-                    request.centre = member_at(at + 1)?;
-                    from_member = true;
-                    at += 1;
-                }
-                b"FROMLONLAT" if is_search && behind >= 2 && !from_member => {
-                    request.centre = Some(position(args, at + 1)?);
-                    from_position = true;
-                    at += 2;
-                }
-                b"BYRADIUS" if is_search && behind >= 2 && !by_box => {
-                    request.extent = Some(Extent::circle(args, at + 1)?);
-                    by_radius = true;
-                    at += 2;
-                }
-                b"BYBOX" if is_search && behind >= 3 && !by_radius => {
-                    request.extent = Some(Extent::rectangle(args, at + 1)?);
-                    by_box = true;
-                    at += 3;
-                }
-                b"STOREDIST" if form == Form::SearchStore => request.by_distance = true,
-                _ => return Err(CommandError::Syntax),
-            }
-            at += 1;
-        }
-        let has_options = request.with_distance || request.with_hash || request.with_position;
-        if request.store.is_some() && has_options {
-            return Err(CommandError::text(if form == Form::SearchStore {
-                "ERR GEOSEARCHSTORE is not compatible with WITHDIST, WITHHASH and WITHCOORD options"
-            } else {
-                "ERR STORE option in GEORADIUS is not compatible with WITHDIST, WITHHASH and WITHCOORD options"
-            }));
-        }
-        if is_search && !(from_member || from_position) {
-            let before = "ERR exactly one of FROMMEMBER or FROMLONLAT can be specified for ";
-            return Err(CommandError::quoting(before, args.get(0), ""));
-        }
-        if is_search && !(by_radius || by_box) {
-            let before = "ERR exactly one of BYRADIUS and BYBOX can be specified for ";
-            return Err(CommandError::quoting(before, args.get(0), ""));
-        }
-        if request.any && request.count == 0 {
-            return Err(CommandError::text("ERR the ANY argument requires COUNT argument"));
-        }
-        Ok(request)
-    }
-
-    fn shape(&self) -> Option<Shape> {
-        let (extent, unit_m) = self.extent?;
-        Some(Shape { centre: self.centre?, extent, unit_m })
-    }
-
-    /// The members that are asked for, in their order.
-    fn found<'v>(&self, set: &SortedSetView<'v>, shape: &Shape) -> Vec<Point<'v>> {
+    /// The members that are asked for, in their order. `members`: those in the cells of the shape, cell by cell.
+    fn found<'v, E>(
+        &self,
+        shape: &Shape,
+        members: impl Iterator<Item = Result<(f64, &'v [u8]), E>>,
+    ) -> Result<Vec<Point<'v>>, E> {
         let limit = if self.any { self.count } else { usize::MAX };
-        let all: Vec<(f64, &[u8])> = set.iter().collect();
         let mut found = Vec::new();
-        for cell in shape.cells() {
-            let from = cell.first_score();
-            let until = cell.next().first_score();
-            let start = all.partition_point(|(score, _)| *score < from);
-            for (score, member) in all[start..].iter().take_while(|(score, _)| *score < until) {
+        for member in members {
+            let (score, member) = member?;
+            let position = Position::of_score(score);
+            if let Some(distance_m) = shape.distance_m(position) {
+                let distance = distance_m / shape.unit_m;
+                found.push((distance_m, Point { member, score, position, distance }));
                 if found.len() >= limit {
                     break;
-                }
-                let position = Position::of_score(*score);
-                if let Some(distance_m) = shape.distance_m(position) {
-                    let distance = distance_m / shape.unit_m;
-                    found.push((distance_m, Point { member, score: *score, position, distance }));
                 }
             }
         }
@@ -244,7 +173,24 @@ impl<'a> Request<'a> {
         if self.count > 0 {
             found.truncate(self.count);
         }
-        found.into_iter().map(|(_, point)| point).collect()
+        Ok(found.into_iter().map(|(_, point)| point).collect())
+    }
+
+    /// Answers with what was found, or returns it where it is to be stored, and under which key.
+    fn finish(
+        &self,
+        found: &[Point<'_>],
+        thresholds: &Thresholds,
+        out: &mut Reply,
+    ) -> Option<(&'a [u8], SortedSetEdit)> {
+        let Some(destination) = self.store else {
+            self.answer(found, out);
+            return None;
+        };
+        let by_distance =
+            |point: &Point<'_>| if self.by_distance { point.distance } else { point.score };
+        let members = found.iter().map(|point| (by_distance(point), point.member)).collect();
+        Some((destination, SortedSetEdit::of_distinct(members, thresholds)))
     }
 
     fn answer(&self, found: &[Point<'_>], out: &mut Reply) {

@@ -3,6 +3,7 @@
 use super::hash::{Cell, Position, STEP_MAX, degrees_of_m, longitudes_of_m};
 use crate::dispatch::{Args, CommandError};
 use crate::interop::c_numbers::parse_double;
+use std::ops::Range;
 
 /// Half of the equator on the web's map, in metres.
 const MERCATOR_MAX_M: f64 = 20_037_726.37;
@@ -72,8 +73,13 @@ impl Shape {
         .then_some(distance_m)
     }
 
-    /// The cells that cover the shape, in Redis' search order; rarely, one is listed twice.
-    pub(super) fn cells(&self) -> Vec<Cell> {
+    /// The scores in each of the cells that cover the shape, in Redis' search order; rarely, a cell is listed twice.
+    pub(super) fn scores(&self) -> Vec<Range<f64>> {
+        let scores = |cell: Cell| cell.first_score()..cell.next().first_score();
+        self.cells().into_iter().map(scores).collect()
+    }
+
+    fn cells(&self) -> Vec<Cell> {
         let bounds = self.bounds();
         let mut step = self.step();
         let mut centre = Cell::of(self.centre, step);

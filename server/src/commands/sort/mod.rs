@@ -5,16 +5,15 @@
 mod options;
 mod order;
 mod pattern;
+mod source;
 mod texts;
 
 use crate::auth::KeyRights;
-use crate::dispatch::{Binding, CommandError, CommandResult, Ctx, Purpose};
+use crate::dispatch::{Binding, CommandResult, Ctx, Purpose};
 use crate::events::Event;
-use crate::keyspace::Kind;
-use crate::keyspace::collection::{Edit, ListEdit, Lists, Sets, SortedSets};
-use crate::value::ValueType;
+use crate::keyspace::collection::{Edit, ListEdit};
 use options::Options;
-use sexton_engine::Entry;
+use source::{Source, WANTED};
 use texts::Texts;
 
 /// The group's commands.
@@ -34,53 +33,42 @@ fn sort_ro(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 fn run(ctx: &mut Ctx<'_, '_>, read_only: bool) -> CommandResult {
     let reads_all_keys = ctx.client.may_with_all_keys(ctx.spec, ctx.args, KeyRights::READ);
     let mut options = Options::parse(ctx.args, read_only, reads_all_keys)?;
-    let (db, key) = (ctx.client.db, ctx.args.get(1));
-    let wanted = [ValueType::List, ValueType::Set, ValueType::SortedSet];
-    let source = ctx.inspect_whole(Purpose::Read, (db, key), &wanted, |entry, _| {
-        entry.map_or(Some(Source::default()), Source::of).ok_or(CommandError::WrongType)
-    })?;
+    let key = ctx.args.get(1);
+    let paged = ctx.paged_of(Purpose::Read, key, &WANTED)?;
+    let mut source = match &paged {
+        Some(paged) => Source::unread(paged),
+        None => Source::of_record(ctx, key)?,
+    };
     // Redis' sets have no order of their own: if the result must be deterministic, they are sorted.
     let is_to_last = options.store.is_some() || ctx.client.script.is_alone;
     if options.unsorted && source.is_set && is_to_last {
         options.sort_as_texts();
     }
-    let elements = &source.elements;
-    let mut order = if options.unsorted {
-        let all = 0..elements.len();
-        if options.descending && !source.is_set { all.rev().collect() } else { all.collect() }
+    let chosen = if options.unsorted {
+        let is_reversed = options.descending && !source.is_set;
+        let places = options.places(source.count, is_reversed);
+        // Only what is asked for is read of pages.
+        let places = match &paged {
+            Some(paged) => source.read(ctx, (key, paged), places),
+            None => places,
+        };
+        if is_reversed { places.rev().collect() } else { places.collect::<Vec<_>>() }
     } else {
-        order::sorted(ctx, &options, elements)?
+        if let Some(paged) = &paged {
+            source.read(ctx, (key, paged), 0..source.count);
+        }
+        let mut order = order::sorted(ctx, &options, &source.elements)?;
+        let window = options.window(order.len());
+        order.truncate(window.end);
+        order.split_off(window.start)
     };
-    let window = options.window(order.len());
-    order.truncate(window.end);
-    let chosen = &order[window.start..];
+    let (elements, chosen) = (&source.elements, chosen.as_slice());
     match options.store {
         Some(destination) => store(ctx, &options, elements, chosen, destination),
         None => {
             reply(ctx, &options, elements, chosen);
             Ok(())
         }
-    }
-}
-
-/// The elements to sort: copies, because the patterns access other keys meanwhile.
-#[derive(Default)]
-struct Source {
-    elements: Texts,
-    is_set: bool,
-}
-
-impl Source {
-    /// `None` for a type without elements.
-    fn of(entry: Entry<'_>) -> Option<Self> {
-        if let Some(list) = Lists::view(entry) {
-            return Some(Self { elements: Texts::of(list.iter()), is_set: false });
-        }
-        if let Some(set) = Sets::view(entry) {
-            return Some(Self { elements: Texts::of(set.iter()), is_set: true });
-        }
-        let set = SortedSets::view(entry)?;
-        Some(Self { elements: Texts::of(set.iter().map(|(_, member)| member)), is_set: false })
     }
 }
 

@@ -92,6 +92,12 @@ impl<'a> Options<'a> {
         // A negative number of elements means all.
         start..start + usize::try_from(most).map_or(left, |most| most.min(left))
     }
+
+    /// Where these are among `count` elements that stay as they are, or are reversed.
+    pub(super) fn places(&self, count: usize, is_reversed: bool) -> Range<usize> {
+        let window = self.window(count);
+        if is_reversed { count - window.end..count - window.start } else { window }
+    }
 }
 
 #[cfg(test)]

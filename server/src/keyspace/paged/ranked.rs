@@ -8,6 +8,7 @@ use sexton_engine::page::{
     hash_of,
 };
 use sexton_engine::{Key, Tx};
+use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Range;
 
@@ -117,6 +118,18 @@ impl Ranked {
         none_of(self.missing(pages, ranks)?)
     }
 
+    /// The same of all of these ranges.
+    ///
+    /// # Errors
+    /// The pages that are not.
+    pub fn needs_ranges<P: Pages>(&self, pages: &P, ranges: &[Range<u64>]) -> Result<(), Stop> {
+        let mut missing = BTreeSet::new();
+        for ranks in ranges {
+            missing.extend(self.missing(pages, ranks.clone())?);
+        }
+        none_of(missing.into_iter().collect())
+    }
+
     /// A member's score.
     ///
     /// # Errors
@@ -150,6 +163,25 @@ impl Ranked {
             *count = self.set.count_before(pages, cut)?;
         }
         Ok(counts)
+    }
+
+    /// The ranks of the members with scores in each of these ranges, none of which is NaN.
+    ///
+    /// # Errors
+    /// [`Stop`].
+    pub fn ranks_of_scores<P: Pages>(
+        &self,
+        pages: &P,
+        scores: &[Range<f64>],
+    ) -> Result<Vec<Range<u64>>, Stop> {
+        let bounds = || scores.iter().flat_map(|scores| [scores.start, scores.end]);
+        let looks = || {
+            let cuts = bounds().filter_map(Score::of).map(Cut::BeforeScore);
+            cuts.map(|cut| self.set.count_before(pages, cut))
+        };
+        let counts = looks().collect::<Result<Vec<_>, _>>();
+        let counts = counts.map_err(|missed| Stop::of_looks(looks(), missed))?;
+        Ok(counts.chunks_exact(2).map(|ranks| ranks[0]..ranks[1].max(ranks[0])).collect())
     }
 
     /// Sets the score of a member to what is decided, knowing the one that it has; `None` and NaN leave it as it is.
@@ -224,6 +256,21 @@ impl Ranked {
         self.needs_range(pages, ranks.clone())?;
         let all = self.set.iter(pages, ranks.start).take(count(&ranks));
         Ok(all.map(|scored| scored.map(|(score, member)| (score.number(), member))))
+    }
+
+    /// The same of several ranges, one after the other, each of which is looked for when the one before has ended.
+    pub fn ranges<'s, P: Pages>(
+        &'s self,
+        pages: &'s P,
+        ranges: &'s [Range<u64>],
+    ) -> impl Iterator<Item = Result<(f64, &'s [u8]), Stop>> {
+        ranges.iter().flat_map(|ranks| {
+            let (members, stop) = match self.range(pages, ranks.clone()) {
+                Ok(members) => (Some(members), None),
+                Err(stop) => (None, Some(Err(stop))),
+            };
+            stop.into_iter().chain(members.into_iter().flatten().map(|member| Ok(member?)))
+        })
     }
 
     /// The same, descending.
