@@ -23,8 +23,11 @@ const WORDS_MIN: usize = 16;
 /// that is still there.
 #[derive(Default)]
 pub(crate) struct GraveFilter {
-    words: ArcSwap<Vec<AtomicU64>>,
+    words: ArcSwap<Words>,
 }
+
+/// What the bits are in.
+pub(super) type Words = Vec<AtomicU64>;
 
 /// The bits of a hash. Its upper six bits chose the shard, those below 40 choose the word.
 fn bits_of(hash: u64) -> u64 {
@@ -50,10 +53,10 @@ impl GraveFilter {
         word_of(&words, hash).is_some_and(|word| word.load(Ordering::Relaxed) & bits == bits)
     }
 
-    /// Adds a grave, the `count`th of the shard; false when the filter has no room for `count`.
-    pub(super) fn add(&self, hash: u64, count: usize) -> bool {
-        let words = self.words.load();
-        match word_of(&words, hash) {
+    /// Adds a grave, the `count`th of the shard, to the words that [`rebuild`](Self::rebuild) has returned last; false when they have no
+    /// room for `count`.
+    pub(super) fn add(words: &Words, hash: u64, count: usize) -> bool {
+        match word_of(words, hash) {
             Some(word) if count <= GRAVES_PER_WORD * words.len() => {
                 // One thread at a time changes them: no read and write in one step, which would wait for what is
                 // written before.
@@ -64,9 +67,9 @@ impl GraveFilter {
         }
     }
 
-    /// Starts anew with these graves and room for twice as many; without any, it holds no memory.
-    pub(super) fn rebuild(&self, hashes: impl ExactSizeIterator<Item = u64>) {
-        let mut words: Vec<AtomicU64> = Vec::new();
+    /// Starts anew with these graves and room for twice as many; without any, it holds no memory. Returns the words.
+    pub(super) fn rebuild(&self, hashes: impl ExactSizeIterator<Item = u64>) -> Arc<Words> {
+        let mut words = Words::new();
         if hashes.len() > 0 {
             let count = (2 * hashes.len()).div_ceil(GRAVES_PER_WORD).max(WORDS_MIN);
             words.resize_with(count, AtomicU64::default);
@@ -77,7 +80,9 @@ impl GraveFilter {
                 *word.get_mut() |= bits_of(hash);
             }
         }
-        self.words.store(Arc::new(words));
+        let words = Arc::new(words);
+        self.words.store(Arc::clone(&words));
+        words
     }
 
     /// Memory held.
@@ -99,11 +104,11 @@ mod tests {
     fn a_grave_is_never_denied_and_others_mostly_are() {
         let filter = GraveFilter::default();
         assert!(!filter.may_hold(hash(1)) && filter.bytes() == 0);
-        let mut held = Vec::new();
+        let (mut held, mut words) = (Vec::new(), Arc::default());
         for i in 0..20_000 {
             held.push(hash(i));
-            if !filter.add(hash(i), held.len()) {
-                filter.rebuild(held.iter().copied());
+            if !GraveFilter::add(&words, hash(i), held.len()) {
+                words = filter.rebuild(held.iter().copied());
             }
         }
         assert!(held.iter().all(|&hash| filter.may_hold(hash)));

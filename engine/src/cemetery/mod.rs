@@ -73,6 +73,8 @@ pub(crate) struct Graves {
     /// Graves in `older`.
     older_len: usize,
     filter: Arc<GraveFilter>,
+    /// What it has now, for those who hold the latch.
+    filter_words: Arc<filter::Words>,
     /// Graves that the filter was told of, those that have gone since included.
     filtered: usize,
     key_bytes: usize,
@@ -110,7 +112,7 @@ impl Graves {
 
     fn rebuild_filter(&mut self) {
         self.filtered = self.table.len();
-        self.filter.rebuild(self.table.iter().map(|(hash, _)| *hash));
+        self.filter_words = self.filter.rebuild(self.table.iter().map(|(hash, _)| *hash));
     }
 
     /// True when `key` has an open grave: it is dead in its newest state.
@@ -140,7 +142,7 @@ impl Graves {
         self.moves += u64::from(self.table.len() == self.table.capacity());
         self.table.insert_unique(hash_in_shard(hash), (hash, grave), |(h, _)| hash_in_shard(*h));
         self.filtered += 1;
-        if !self.filter.add(hash, self.filtered) {
+        if !GraveFilter::add(&self.filter_words, hash, self.filtered) {
             self.rebuild_filter();
         }
         (hash >> PLACE_SHIFT).is_multiple_of(PLACE_EVERY)
