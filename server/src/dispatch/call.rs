@@ -4,6 +4,7 @@ use super::after::{refuse, write_outcome};
 use super::guard::error_of;
 use super::latch::each_key;
 use super::long_reply::{LongReply, OpenReply};
+use super::past::{Past, PastKeys};
 use super::snapshot_session::snapshot_error;
 use super::{Class, CommandError, CommandResult, Ctx, Flags};
 use crate::client_memory::load_max_bytes;
@@ -84,11 +85,7 @@ pub(crate) fn call_in_script(ctx: &mut Ctx<'_, '_>) -> Result<Called, CommandErr
     run(ctx, 0)
 }
 
-/// Runs the handler, and writes its reply or its error.
-///
-/// # Errors
-/// Those of [`call`].
-pub(super) fn run(ctx: &mut Ctx<'_, '_>, mark: usize) -> Result<Called, CommandError> {
+fn run(ctx: &mut Ctx<'_, '_>, mark: usize) -> Result<Called, CommandError> {
     ctx.client.would_wait = None;
     let result = run_guarded(ctx).inspect_err(|_| ctx.changes.forget())?;
     let called = Called { failed: result.is_err() };
@@ -116,6 +113,23 @@ pub(super) fn answer_long(
     if called.failed {
         ctx.client.long_reply = LongReply::None;
     }
+    (called, required)
+}
+
+/// Runs the handler of a command that reads its keys as they were; returns the write that the reply waits for. May block.
+pub(super) fn answer_from_the_past(
+    ctx: &mut Ctx<'_, '_>,
+    past: PastKeys,
+    mark: usize,
+) -> (Called, Seq) {
+    let required = past.required;
+    // Its keys were remembered when they were read.
+    ctx.changes.begin_command(Some(ctx.client.id));
+    ctx.client.past = Past::Open(Box::new(past));
+    let called = run(ctx, mark);
+    ctx.client.past = Past::None;
+    let called =
+        called.unwrap_or_else(|error| refuse(ctx.server, ctx.client, ctx.out, &error, mark));
     (called, required)
 }
 

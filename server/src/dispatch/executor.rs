@@ -1,20 +1,20 @@
 //! The executor: a thread's state for running requests, and the steps of a single request.
 
 use super::after::{account, drop_if_muted, refuse, refuse_cut, show_monitors, write_error};
-use super::call::{Called, answer_long, call, call_missing, read_snapshot};
+use super::call::{Called, answer_from_the_past, answer_long, call, call_missing, read_snapshot};
 use super::client::{Client, Queued};
 use super::commit::{commit, publish, take_back};
 use super::exec::abort;
 use super::fast_counts::{FastCounts, PlainSpecs};
 use super::gate::{Refusal, Verdict, wait_or_refuse};
 use super::heavy::{LARGE_REQUEST_BYTES, prepare};
-use super::latch::{Scope, latch};
+use super::latch::{Scope, each_key, latch};
 use super::load::{cold_keys_before, wants};
 use super::long_reply::{LongReply, OpenReply};
+use super::past::{Past, PastKeys};
 use super::replay_buf::ReplayBuf;
 use super::{
-    Args, Class, CommandError, CommandSpec, Ctx, Flags, LogWait, OUT_OF_MEMORY, Past, Table,
-    Traits, past,
+    Args, Class, CommandError, CommandSpec, Ctx, Flags, LogWait, OUT_OF_MEMORY, Table, Traits,
 };
 use crate::blocking::{State, Waiter};
 use crate::client_memory::written_max_bytes;
@@ -292,11 +292,15 @@ impl Executor {
             _ => None,
         };
         let reads_past = client.past.take_wanted() && self.may_block;
-        let past = reads_past.then(|| past::open(server, &client.session, (spec, args))).flatten();
+        let past = reads_past.then(|| {
+            let mut keys = Vec::new();
+            each_key(spec, args, |key| keys.push(key));
+            PastKeys::open(server, &client.session, (client.db, &keys), now_ms)
+        });
         let ended = match scope {
-            _ if let Some(snapshot) = past => past::answer_from_the_past(
+            _ if let Some(past) = past.flatten() => answer_from_the_past(
                 &mut Ctx { server, client, table, args, spec, out, tx: None, changes, now_ms },
-                snapshot,
+                past,
                 mark,
             ),
             _ if let Some(long) = long => answer_long(

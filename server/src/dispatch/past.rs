@@ -1,10 +1,7 @@
 //! Commands on several keys that take long and only read: they run on a snapshot, on a helper thread, and no latch is held meanwhile.
 
-use super::after::refuse;
-use super::call::{Called, run};
-use super::latch::each_key;
+use super::CommandError;
 use super::snapshot_session::snapshot_error;
-use super::{Args, CommandError, CommandSpec, Ctx};
 use crate::keyspace::operand::Operand;
 use crate::keyspace::paged::PastCollection;
 use crate::server::Server;
@@ -45,9 +42,44 @@ pub struct PastKeys {
     snapshot: Snapshot,
     db: usize,
     now_ms: u64,
+    /// The write that a reply waits for (N13).
+    pub(super) required: Seq,
 }
 
 impl PastKeys {
+    /// Opens a snapshot for a client's request that came at `now_ms` and reads these keys of a database. A client that tracks what it reads
+    /// has read them at that instant: it will be told of every change behind it. `None`: no snapshot is to be had, and the request must
+    /// read the newest state. May block.
+    pub(super) fn open(
+        server: &Server,
+        client: &Session,
+        (db, keys): (usize, &[&[u8]]),
+        now_ms: u64,
+    ) -> Option<Self> {
+        let (engine, tracking) = (&server.engine, &server.events.tracking);
+        let remembers = client.tracking.mode().remembers_reads();
+        for _ in 0..TRIES {
+            for key in keys.iter().filter(|_| remembers) {
+                let (hashes, mut buf) = ([engine.hash(key)], TxBuf::default());
+                let tx = engine.begin(Latched::Hashes(&hashes), &mut buf);
+                tracking.remember(key, client.id);
+                tx.commit();
+            }
+            let snapshot = engine.snapshot(SnapshotOptions {
+                name: format!("read-{}", client.id),
+                timeout_ms: server.settings.snapshot_max_age_s.load(Ordering::Relaxed) * 1000,
+            });
+            let snapshot = snapshot.ok()?;
+            // Where a key was changed since, that was told, and forgotten.
+            if !remembers || keys.iter().all(|key| tracking.remembers(key, client.id)) {
+                let waits = engine.sync_policy() == SyncPolicy::Always;
+                let required = if waits { snapshot.seq() } else { 0 };
+                return Some(Self { snapshot, db, now_ms, required });
+            }
+        }
+        None
+    }
+
     /// What a key held, if that is of one of these types; and its pages.
     pub(super) fn operand(
         &self,
@@ -66,58 +98,4 @@ impl PastKeys {
             None => (Operand::of(Some(found.entry()), types)?, None),
         })
     }
-}
-
-/// Opens a snapshot for a request. A client that tracks what it reads has read its keys at that instant: it will be told of every change
-/// behind it. `None`: none is to be had, and the request must read the newest state. May block.
-pub(super) fn open(
-    server: &Server,
-    client: &Session,
-    (spec, args): (&'static CommandSpec, Args<'_>),
-) -> Option<Snapshot> {
-    let engine = &server.engine;
-    let tracking = &server.events.tracking;
-    let remembers = client.tracking.mode().remembers_reads();
-    for _ in 0..TRIES {
-        if remembers {
-            each_key(spec, args, |key| {
-                let (hashes, mut buf) = ([engine.hash(key)], TxBuf::default());
-                let tx = engine.begin(Latched::Hashes(&hashes), &mut buf);
-                tracking.remember(key, client.id);
-                tx.commit();
-            });
-        }
-        let snapshot = engine.snapshot(SnapshotOptions {
-            name: format!("read-{}", client.id),
-            timeout_ms: server.settings.snapshot_max_age_s.load(Ordering::Relaxed) * 1000,
-        });
-        let snapshot = snapshot.ok()?;
-        // Where a key was changed since, that was told, and forgotten.
-        let mut is_remembered = true;
-        if remembers {
-            each_key(spec, args, |key| is_remembered &= tracking.remembers(key, client.id));
-        }
-        if is_remembered {
-            return Some(snapshot);
-        }
-    }
-    None
-}
-
-/// Runs the handler on a snapshot; returns the write that the reply waits for (N13). May block.
-pub(super) fn answer_from_the_past(
-    ctx: &mut Ctx<'_, '_>,
-    snapshot: Snapshot,
-    mark: usize,
-) -> (Called, Seq) {
-    let (db, now_ms) = (ctx.client.db, ctx.now_ms);
-    ctx.changes.begin_command(Some(ctx.client.id));
-    let waits = ctx.server.engine.sync_policy() == SyncPolicy::Always;
-    let required = if waits { snapshot.seq() } else { 0 };
-    ctx.client.past = Past::Open(Box::new(PastKeys { snapshot, db, now_ms }));
-    let called = run(ctx, mark);
-    ctx.client.past = Past::None;
-    let called =
-        called.unwrap_or_else(|error| refuse(ctx.server, ctx.client, ctx.out, &error, mark));
-    (called, required)
 }
