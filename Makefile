@@ -237,6 +237,9 @@ expiry: setup build ## 1,000,000 keys due at one instant, 100,000 a second, and 
 large-values: setup build ## one client on values of 100 MB and others beside it, beside redis-server and valkey-server (5 min)
 	$(PY) scripts/bench_large_values.py $(ARGS)
 
+large-sets: setup build ## small sets beside large ones, searches of positions, and others beside large ones, beside both peers (6 min)
+	$(PY) scripts/bench_large_sets.py $(ARGS)
+
 studies: study-tools ## the four studies, then the report: at most 2 h 30 min, goes on after a stop (ARGS=--plan, --full)
 	$(PY) scripts/study_all.py $(ARGS)
 
