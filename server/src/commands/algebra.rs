@@ -109,14 +109,14 @@ pub(super) fn union(
 /// The members of the first operand that are in no other one, in its order, with their scores.
 pub(super) fn difference(mut operands: Operands<'_, '_, '_, '_>) -> Result<Members, CommandError> {
     let mut outcome = Members::default();
-    let others = 1..operands.count();
+    let mut others = 1..operands.count();
     if operands.count() == 0 || operands.len(0) == 0 {
         return Ok(outcome);
     }
     let in_others: usize = others.clone().map(|number| operands.len(number)).sum();
     let (mut removed, mut index) = (Members::default(), Index::default());
     if in_others <= COLLECTED_MAX {
-        for number in others.clone() {
+        for number in std::mem::take(&mut others) {
             operands.each_part(number, |_, part| {
                 for scored in part.iter() {
                     index.find_or_push(&mut removed, scored);
@@ -125,7 +125,6 @@ pub(super) fn difference(mut operands: Operands<'_, '_, '_, '_>) -> Result<Membe
             })?;
         }
     }
-    let others = if in_others <= COLLECTED_MAX { 0..0 } else { others };
     operands.each_part(0, |operands, part| {
         let mut left: Vec<usize> = (0..part.len()).collect();
         left.retain(|&number| index.find(&removed, part.name(number)).is_none());

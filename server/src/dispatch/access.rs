@@ -34,6 +34,13 @@ impl Purpose {
 }
 
 impl<'e> Ctx<'_, 'e> {
+    /// What a reading look is for: where the request runs again, it was counted before.
+    #[must_use]
+    pub fn purpose_of_read(&self) -> Purpose {
+        let runs_again = self.client.is_heavy || self.client.search.is_some();
+        if runs_again { Purpose::Write } else { Purpose::Read }
+    }
+
     /// Passes the newest value of a key to `look`, without copying it, together with the reply.
     ///
     /// An expired value is deleted first: one operation, logged as DEL (rule X3). Likewise expired fields, logged

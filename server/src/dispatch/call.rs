@@ -5,10 +5,10 @@ use super::guard::error_of;
 use super::latch::each_key;
 use super::long_reply::{LongReply, OpenReply};
 use super::past::{Past, PastKeys};
-use super::snapshot_session::snapshot_error;
+use super::snapshot_session::{required_by, snapshot_error};
 use super::{Class, CommandError, CommandResult, Ctx, Flags};
 use crate::client_memory::load_max_bytes;
-use sexton_engine::{EngineError, Seq, SyncPolicy};
+use sexton_engine::{EngineError, Seq};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// What became of a call.
@@ -143,8 +143,7 @@ pub(super) fn read_snapshot(ctx: &mut Ctx<'_, '_>, mark: usize) -> (Called, Seq)
     if ctx.spec.class == Class::Keyed {
         each_key(ctx.spec, ctx.args, |key| keys.push(key));
     }
-    let waits = ctx.server.engine.sync_policy() == SyncPolicy::Always;
-    let required = if waits { snapshot.snapshot().seq() } else { 0 };
+    let required = required_by(ctx.server, snapshot.snapshot());
     let max_bytes = load_max_bytes(ctx.server);
     let fetched = snapshot.fetch(ctx.client.db, keys.into_iter(), max_bytes);
     let called = fetched.and_then(|()| call(ctx, mark));

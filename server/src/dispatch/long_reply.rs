@@ -11,15 +11,15 @@
 //!
 //! In a transaction, in a script and in a snapshot session a reply is written at once, within the bounds of memory.
 
+use super::snapshot_session::{required_by, snapshot_for};
 use crate::client_memory::load_max_bytes;
 use crate::keyspace::paged::{Extent, InPieces, Paged, PastCollection, Structure};
 use crate::resp::{PackedRequest, Reply};
 use crate::server::Server;
 use crate::session::Session;
 use crate::value::ValueType;
-use sexton_engine::{EngineError, Found, Key, Latched, Seq, SnapshotOptions, SyncPolicy, TxBuf};
+use sexton_engine::{EngineError, Found, Key, Latched, Seq, SyncPolicy, TxBuf};
 use std::ops::Range;
-use std::sync::atomic::Ordering;
 
 /// Approximate size of a piece. The next one is prepared while fewer bytes than this are unsent.
 pub(crate) const PIECE_BYTES: usize = 256 << 10;
@@ -97,21 +97,17 @@ impl OpenReply {
         now_ms: u64,
     ) -> Result<Option<Self>, EngineError> {
         let engine = &server.engine;
-        let waits = engine.sync_policy() == SyncPolicy::Always;
         if let Some(collection) = hold(server, client, (db, key), now_ms) {
+            let waits = engine.sync_policy() == SyncPolicy::Always;
             let (required, left) = (if waits { engine.last_seq() } else { 0 }, None);
             return Ok(Some(Self { collection, request, now_ms, required, left }));
         }
-        let options = SnapshotOptions {
-            name: format!("reply-{}", client.id),
-            timeout_ms: server.settings.snapshot_max_age_s.load(Ordering::Relaxed) * 1000,
-        };
-        let snapshot = engine.snapshot(options)?;
+        let snapshot = snapshot_for(server, ("reply", client.id))?;
         let Some(found) = snapshot.get(db, key)? else { return Ok(None) };
         if found.meta.is_expired(now_ms) {
             return Ok(None);
         }
-        let required = if waits { snapshot.seq() } else { 0 };
+        let required = required_by(server, &snapshot);
         let collection = PastCollection::open(&snapshot, db, found.meta, &found.value)?;
         Ok(collection.map(|collection| {
             let left = None;

@@ -1,14 +1,13 @@
 //! Commands on several keys that take long and only read: they run on a snapshot, on a helper thread, and no latch is held meanwhile.
 
 use super::CommandError;
-use super::snapshot_session::snapshot_error;
+use super::snapshot_session::{required_by, snapshot_error, snapshot_for};
 use crate::keyspace::operand::Operand;
 use crate::keyspace::paged::PastCollection;
 use crate::server::Server;
 use crate::session::Session;
 use crate::value::ValueType;
-use sexton_engine::{Latched, Seq, Snapshot, SnapshotOptions, SyncPolicy, TxBuf};
-use std::sync::atomic::Ordering;
+use sexton_engine::{Latched, Seq, Snapshot, TxBuf};
 
 /// A snapshot is opened so often until nobody has changed a key of a client that tracks meanwhile.
 const TRIES: usize = 4;
@@ -65,15 +64,10 @@ impl PastKeys {
                 tracking.remember(key, client.id);
                 tx.commit();
             }
-            let snapshot = engine.snapshot(SnapshotOptions {
-                name: format!("read-{}", client.id),
-                timeout_ms: server.settings.snapshot_max_age_s.load(Ordering::Relaxed) * 1000,
-            });
-            let snapshot = snapshot.ok()?;
+            let snapshot = snapshot_for(server, ("read", client.id)).ok()?;
             // Where a key was changed since, that was told, and forgotten.
             if !remembers || keys.iter().all(|key| tracking.remembers(key, client.id)) {
-                let waits = engine.sync_policy() == SyncPolicy::Always;
-                let required = if waits { snapshot.seq() } else { 0 };
+                let required = required_by(server, &snapshot);
                 return Some(Self { snapshot, db, now_ms, required });
             }
         }

@@ -2,7 +2,7 @@
 
 use super::context::REPLAY_MS;
 use super::kept_search::KeptSearch;
-use super::{CommandError, Ctx, OUT_OF_MEMORY, Purpose};
+use super::{CommandError, Ctx, OUT_OF_MEMORY};
 use crate::client_memory::{load_max_bytes, request_max_bytes};
 use crate::keyspace::paged::{
     Failed, ListSearch, Paged, Sought, Step, Structure, Window, needs, over,
@@ -11,12 +11,6 @@ use sexton_engine::page::List;
 use sexton_engine::{OwnedKey, Want};
 
 impl Ctx<'_, '_> {
-    /// What a look for a search is for: what runs again is counted once.
-    #[must_use]
-    pub fn purpose_of_search(&self) -> Purpose {
-        if self.client.search.is_some() { Purpose::Write } else { Purpose::Read }
-    }
-
     /// The numbers of the elements that are sought in a list of the client's database, in the order in which they are met.
     ///
     /// A request that can run again goes through a list that is not in memory window by window. In a turn of it others do not

@@ -7,10 +7,13 @@
 use super::{CommandError, OUT_OF_MEMORY};
 use crate::keyspace::collection::{Edit, HashView};
 use crate::keyspace::paged::whole_at;
+use crate::server::Server;
 use sexton_engine::{
-    EngineError, Entry, IterOptions, ScanItem, ScanRange, Snapshot, SnapshotValue,
+    EngineError, Entry, IterOptions, ScanItem, ScanRange, Seq, Snapshot, SnapshotOptions,
+    SnapshotValue, SyncPolicy,
 };
 use std::collections::HashMap;
+use std::sync::atomic::Ordering;
 
 /// Number of keys that are fetched before their size is checked.
 const FETCHED_TOGETHER: usize = 16;
@@ -158,6 +161,23 @@ fn hide_due_fields(found: &mut SnapshotValue, now_ms: u64) {
     let (_, left) = hash.without_due(now_ms);
     let expire_at_ms = if left.is_empty() { now_ms } else { found.meta.expire_at_ms };
     (found.meta, found.value) = (left.meta(expire_at_ms), left.bytes().to_vec());
+}
+
+/// Opens a snapshot for one request of a client.
+pub(super) fn snapshot_for(
+    server: &Server,
+    (what, client): (&str, u64),
+) -> Result<Snapshot, EngineError> {
+    server.engine.snapshot(SnapshotOptions {
+        name: format!("{what}-{client}"),
+        timeout_ms: server.settings.snapshot_max_age_s.load(Ordering::Relaxed) * 1000,
+    })
+}
+
+/// The write that a reply from a snapshot waits for (N13); 0 for none.
+pub(super) fn required_by(server: &Server, snapshot: &Snapshot) -> Seq {
+    let waits = server.engine.sync_policy() == SyncPolicy::Always;
+    if waits { snapshot.seq() } else { 0 }
 }
 
 pub(crate) fn snapshot_error(error: EngineError) -> CommandError {

@@ -37,8 +37,7 @@ impl Ctx<'_, '_> {
         goes_through: impl Fn(u64) -> u64,
         mut look: impl FnMut(Option<&dyn StringBytes>, &mut Reply) -> Result<R, Stop>,
     ) -> Result<R, CommandError> {
-        // What runs again is counted once.
-        let purpose = if self.client.is_heavy { Purpose::Write } else { Purpose::Read };
+        let purpose = self.purpose_of_read();
         if let Some(paged) = self.paged::<Strings>(purpose, key)? {
             if let LongReply::Open(open) = std::mem::take(&mut self.client.long_reply) {
                 return read_apart(*open, self.out, look);

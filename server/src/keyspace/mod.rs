@@ -11,6 +11,7 @@ pub mod pop;
 mod remove;
 pub mod stream_read;
 mod string;
+pub mod texts;
 
 pub use any::{AnyView, NotStored, from_dumped};
 pub use load::{Pins, load_blocking};

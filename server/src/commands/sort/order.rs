@@ -2,9 +2,9 @@
 
 use super::options::Options;
 use super::pattern::{Pattern, before_nul};
-use super::texts::Texts;
 use crate::dispatch::{CommandError, Ctx};
 use crate::interop::c_numbers::parse_prefix;
+use crate::keyspace::texts::Texts;
 use std::cmp::Ordering;
 
 const NO_NUMBER: CommandError =

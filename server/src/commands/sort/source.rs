@@ -1,10 +1,10 @@
 //! The elements to sort.
 
-use super::texts::Texts;
 use crate::dispatch::{CommandError, Ctx, Purpose};
 use crate::keyspace::Kind;
 use crate::keyspace::collection::{Lists, Sets, SortedSets};
 use crate::keyspace::paged::{Extent, Keyed, Paged, Stop, Structure, each_of_list};
+use crate::keyspace::texts::Texts;
 use crate::value::ValueType;
 use sexton_engine::Entry;
 use sexton_engine::page::{List, Pages};

@@ -1,54 +1,50 @@
-//! Members with their scores, all in one buffer.
+//! Members with their scores.
 
 use super::Index;
-use std::ops::Range;
-
-/// What a member takes beside its bytes.
-const ITEM_BYTES: usize = size_of::<(f64, usize)>();
+use crate::keyspace::texts::Texts;
 
 /// Members of sets, each with a score, in an order.
 #[derive(Clone, Debug, Default)]
 pub struct Members {
-    bytes: Vec<u8>,
-    /// Scores, and where the bytes end.
-    items: Vec<(f64, usize)>,
+    names: Texts,
+    scores: Vec<f64>,
 }
 
 impl Members {
     /// Adds one at the end.
     pub fn push(&mut self, score: f64, member: &[u8]) {
-        self.bytes.extend_from_slice(member);
-        self.items.push((score, self.bytes.len()));
+        self.names.push(member);
+        self.scores.push(score);
     }
 
     /// How many there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.items.len()
+        self.scores.len()
     }
 
     /// True without members.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.items.is_empty()
+        self.scores.is_empty()
     }
 
     /// Memory in use.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
-        (self.bytes.len() + self.items.len() * ITEM_BYTES) as u64
+        (self.names.memory_bytes() + size_of_val(self.scores.as_slice())) as u64
     }
 
     /// The member with a number, which exists.
     #[must_use]
     pub fn name(&self, number: usize) -> &[u8] {
-        &self.bytes[self.range(number)]
+        self.names.get(number)
     }
 
     /// Score and name of the member with a number, which exists.
     #[must_use]
     pub fn get(&self, number: usize) -> (f64, &[u8]) {
-        (self.items[number].0, self.name(number))
+        (self.scores[number], self.name(number))
     }
 
     /// All of them.
@@ -63,26 +59,19 @@ impl Members {
 
     /// Gives the member with a number, which exists, another score.
     pub fn set_score(&mut self, number: usize, score: f64) {
-        self.items[number].0 = score;
+        self.scores[number] = score;
     }
 
     /// Without those behind the first `len`.
     pub fn truncate(&mut self, len: usize) {
-        if len < self.len() {
-            self.bytes.truncate(self.range(len).start);
-            self.items.truncate(len);
-        }
+        self.names.truncate(len);
+        self.scores.truncate(len);
     }
 
     /// The scores of the members with these names.
     pub fn scores<'n>(&self, names: impl Iterator<Item = &'n [u8]>) -> Vec<Option<f64>> {
         let index = Index::of(self);
-        names.map(|name| Some(self.items[index.find(self, name)?].0)).collect()
-    }
-
-    fn range(&self, number: usize) -> Range<usize> {
-        let start = number.checked_sub(1).map_or(0, |before| self.items[before].1);
-        start..self.items[number].1
+        names.map(|name| Some(self.scores[index.find(self, name)?])).collect()
     }
 }
 
