@@ -9,6 +9,9 @@ KIND ?= thread
 COMMANDS ?= 100000
 BATCHES ?= 200
 CRASHES ?= 100000
+# Lints and documentation are built by this cargo, with this profile; continuous integration names others.
+CARGO ?= cargo
+PROFILE ?=
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 # Every target: none of them makes a file of its name.
@@ -34,12 +37,12 @@ setup:
 
 check: ## formatting and lints, warnings are errors
 	cargo fmt --all --check
-	cargo clippy --locked --workspace --all-targets -- -D warnings
+	$(CARGO) clippy $(PROFILE) --locked --workspace --all-targets -- -D warnings
 	@if [ -x .venv/bin/ruff ]; then .venv/bin/ruff check --quiet tests/e2e scripts; else echo "no ruff: Python is not checked (make setup)"; fi
 	@if command -v cargo-deny >/dev/null; then cargo deny --log-level error --locked check licenses bans sources; else echo "no cargo-deny: licences are not checked (make deny)"; fi
 
 doc: ## documentation of the crates, into target/doc; warnings are errors
-	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --quiet
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(PROFILE) --locked --workspace --no-deps --quiet
 
 deny: ## advisories, licences, sources and duplicates of all crates (installs cargo-deny where it is missing: some minutes)
 	@command -v cargo-deny >/dev/null || cargo install --locked cargo-deny

@@ -6,7 +6,8 @@ for tool in target/release/sexton-server target/release/sexton-check; do
     [[ -x $tool ]] || { echo "$tool is missing: run 'make build' first" >&2; exit 1; }
 done
 WORK=$(mktemp -d)
-PORT=$(.venv/bin/python -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1] - 1)')
+# Two ports in a row. Those that the kernel gives to clients are not among them: a connection that has ended keeps its for a minute.
+PORT=$(PYTHONPATH=tests/e2e .venv/bin/python -c 'from harness.server import free_ports; print(free_ports(2))')
 export WORK PORT PATH="$PWD/target/release:/usr/bin:$PATH"
 end() {
     for port in "$PORT" $((PORT + 1)); do

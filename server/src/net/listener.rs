@@ -219,11 +219,11 @@ impl Listeners {
                 clients
             }
         };
-        let paths = self.listeners.iter().filter_map(|listener| match listener {
+        let mut paths = self.listeners.iter().filter_map(|listener| match listener {
             Listener::Unix(path, _) => Some(path.clone()),
             Listener::Tcp(..) => None,
         });
-        let path = paths.last().unwrap_or_default();
+        let path = paths.next_back().unwrap_or_default();
         for client in early {
             admit(&server, &workers, client, &path);
         }

@@ -1,6 +1,8 @@
 """Server processes under test: sexton-server, redis-server or valkey-server, started alike."""
 
+import contextlib
 import os
+import random
 import shutil
 import signal
 import socket
@@ -19,6 +21,18 @@ def free_port():
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         return sock.getsockname()[1]
+
+
+def free_ports(count):
+    """The first of that many TCP ports in a row that nobody uses right now.
+
+    None that the kernel gives to clients: such a port stays taken for a minute after its connection has ended."""
+    while True:
+        first = random.randrange(10_000, 19_000)
+        with contextlib.ExitStack() as taken, contextlib.suppress(OSError):
+            for port in range(first, first + count):
+                taken.enter_context(socket.socket()).bind(("", port))
+            return first
 
 
 def redis_tool(name):
