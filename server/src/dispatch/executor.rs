@@ -270,7 +270,7 @@ impl Executor {
     }
 
     /// Runs a single request, outside of MULTI.
-    fn run(
+    pub(super) fn run(
         &mut self,
         server: &Server,
         client: &mut Client,
@@ -279,8 +279,12 @@ impl Executor {
         out: &mut Reply,
         now_ms: u64,
     ) -> Outcome {
-        let engine = &server.engine;
-        let (table, started, mark) = (self.table, Instant::now(), out.len());
+        let reads_past = client.past.take_wanted() && self.may_block;
+        if reads_past && spec.flags.contains(Flags::WRITE) {
+            return self.run_ahead(server, client, (spec, args), out, now_ms);
+        }
+        let (engine, table, mark) = (&server.engine, self.table, out.len());
+        let started = client.past.begun().unwrap_or_else(Instant::now);
         let changes = &mut self.changes;
         let scope = Scope::of(spec, client);
         let long = match std::mem::take(&mut client.long_reply) {
@@ -291,7 +295,6 @@ impl Executor {
             }
             _ => None,
         };
-        let reads_past = client.past.take_wanted() && self.may_block;
         let past = reads_past.then(|| {
             let mut keys = Vec::new();
             each_key(spec, args, |key| keys.push(key));
@@ -325,6 +328,10 @@ impl Executor {
                 let Some(mut tx) = begun else {
                     return wait_or_refuse(server, client, out, mark);
                 };
+                if client.past.is_outdated() {
+                    take_back(server, tx, changes, spec.name);
+                    return Outcome::Offload;
+                }
                 if let Some(prepared) = &prepared {
                     tx.set_prepared(prepared);
                 }

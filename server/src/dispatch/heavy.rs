@@ -38,7 +38,8 @@ impl Ctx<'_, '_> {
         self.hand_over(bytes, Elsewhere::Held);
     }
 
-    /// The same of a command that only reads: it runs again on a snapshot, without any latch.
+    /// The same of a command that only reads, or that stores what it makes of other keys ([`Ctx::made_of_keys`]): it reads them of a
+    /// snapshot, without any latch.
     pub fn hand_over_to_the_past_above(&mut self, bytes: u64) {
         self.hand_over(bytes, Elsewhere::InThePast);
     }

@@ -15,6 +15,7 @@
 
 mod access;
 pub(crate) mod after;
+mod ahead;
 #[cfg(test)]
 mod algebra_tests;
 pub(crate) mod call;

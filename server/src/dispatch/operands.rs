@@ -1,11 +1,11 @@
 //! The operands of a command on several sets, read where they are: in the store, under the latches of its transaction, or in a snapshot.
 //!
-//! A worker goes on for about a millisecond. A command that takes longer begins again on a helper thread; one that only reads does so on a
-//! snapshot, so that no latch is held however long it takes, and little of what is on a device is in memory at a time.
+//! A worker goes on for about a millisecond. A command that takes longer begins again on a helper thread, on a snapshot, so that no
+//! latch is held however long it takes, and little of what is on a device is in memory at a time.
 
-use super::{CommandError, Ctx, Flags, OUT_OF_MEMORY, Past, REPLAY_MS, snapshot_error};
+use super::{CommandError, Ctx, OUT_OF_MEMORY, Past, REPLAY_MS, snapshot_error};
 use crate::client_memory::load_max_bytes;
-use crate::keyspace::operand::{Look, Members, Operand, Part, Positions, Scores};
+use crate::keyspace::operand::{Asked, Look, Meeting, Members, Operand, Part, Positions, Scores};
 use crate::keyspace::paged::{Failed, Paged, PastCollection, over};
 use crate::value::ValueType;
 use sexton_engine::page::PageError;
@@ -18,12 +18,15 @@ const LOOK_BYTES: u64 = 256;
 const FIRST_PART_BYTES: u64 = 8 << 10;
 
 /// The longest part.
-const PART_MAX_BYTES: u64 = 8 << 20;
+const PART_MAX_BYTES: u64 = 16 << 20;
+
+/// A look at a member in pages costs as much as going through so many.
+const MEMBERS_PER_LOOK: usize = 8;
 
 /// So many bytes are read together at most.
 const STEP_MAX_BYTES: u64 = 64 << 10;
 
-/// A command that only reads, and misses more pages than so many at once, reads them of a snapshot.
+/// A command that misses more pages than so many at once reads them of a snapshot.
 const MISSED_MAX: usize = 64;
 
 /// Pages that are looked at together in a snapshot.
@@ -99,7 +102,7 @@ impl<'c, 'a, 'e, 'k> Operands<'c, 'a, 'e, 'k> {
     ) -> Result<(), CommandError> {
         let Operand::Paged(paged) = &self.operands[number] else {
             let mut all = Members::default();
-            self.operands[number].copy_to(&mut all);
+            self.operands[number].each(|score, name| all.push(score, name));
             self.spend(all.memory_bytes());
             return show(self, &all).map(drop);
         };
@@ -124,6 +127,11 @@ impl<'c, 'a, 'e, 'k> Operands<'c, 'a, 'e, 'k> {
         self.past.is_none() && self.ctx.client.may_miss && !self.ctx.client.may_hand_over
     }
 
+    /// So many bytes are read together at most.
+    fn step_max_bytes(&self) -> u64 {
+        if self.begins_again_often() { u64::MAX } else { STEP_MAX_BYTES }
+    }
+
     /// Adds the members of an operand in pages that are at the first of the positions `left`, about so many bytes.
     fn read(
         &mut self,
@@ -132,8 +140,7 @@ impl<'c, 'a, 'e, 'k> Operands<'c, 'a, 'e, 'k> {
         (left, bytes): (&mut Range<u64>, u64),
         members: &mut Members,
     ) -> Result<(), CommandError> {
-        let max_bytes = if self.begins_again_often() { u64::MAX } else { STEP_MAX_BYTES };
-        let step = positions.extent.step_of(bytes.min(max_bytes));
+        let step = positions.extent.step_of(bytes.min(self.step_max_bytes()));
         let end_bytes = members.memory_bytes().saturating_add(bytes);
         while !left.is_empty() && members.memory_bytes() < end_bytes {
             let end = left.end.min(left.start.saturating_add(step));
@@ -158,10 +165,19 @@ impl<'c, 'a, 'e, 'k> Operands<'c, 'a, 'e, 'k> {
             Operand::Paged(paged) => paged,
             operand => return Ok(operand.scores(asked, numbers)),
         };
-        if paged.count() <= 2 * numbers.len() {
-            let (mut all, positions) = (Members::default(), Positions::of(paged).map_err(damaged)?);
-            self.read(number, positions, (&mut (0..positions.count), u64::MAX), &mut all)?;
-            return Ok(all.scores(numbers.iter().map(|&number| asked.name(number))));
+        if paged.count() <= MEMBERS_PER_LOOK * numbers.len() {
+            let Positions { count, extent } = Positions::of(paged).map_err(damaged)?;
+            let step = extent.step_of(self.step_max_bytes());
+            let mut met = Asked::of(asked, numbers);
+            let mut left = 0..count;
+            while !left.is_empty() {
+                let end = left.end.min(left.start.saturating_add(step));
+                self.spend(extent.bytes_of(end - left.start));
+                let positions = left.start..end;
+                self.look(number, &mut Meeting { positions, asked: &mut met })?;
+                left.start = end;
+            }
+            return Ok(met.into_scores(numbers));
         }
         if self.past.is_none() {
             self.spend(LOOK_BYTES * numbers.len() as u64);
@@ -199,15 +215,7 @@ impl<'c, 'a, 'e, 'k> Operands<'c, 'a, 'e, 'k> {
     /// Notes work. Where it has become too much for a worker, the command begins again elsewhere.
     fn spend(&mut self, bytes: u64) {
         self.spent_bytes = self.spent_bytes.saturating_add(bytes);
-        if self.only_reads() {
-            self.ctx.hand_over_to_the_past_above(self.spent_bytes);
-        } else {
-            self.ctx.hand_over_above(self.spent_bytes);
-        }
-    }
-
-    fn only_reads(&self) -> bool {
-        self.ctx.spec.flags.contains(Flags::READONLY)
+        self.ctx.hand_over_to_the_past_above(self.spent_bytes);
     }
 
     fn look<L: Look>(&mut self, number: usize, look: &mut L) -> Result<L::Found, CommandError> {
@@ -227,7 +235,6 @@ impl<'c, 'a, 'e, 'k> Operands<'c, 'a, 'e, 'k> {
         looked.map_err(|failed| {
             if let Failed::Away(wants) = &failed
                 && wants.len() > MISSED_MAX
-                && self.only_reads()
             {
                 self.ctx.hand_over_to_the_past_above(u64::MAX);
             }

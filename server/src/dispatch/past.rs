@@ -1,4 +1,4 @@
-//! Commands on several keys that take long and only read: they run on a snapshot, on a helper thread, and no latch is held meanwhile.
+//! Commands on several keys that take long: they read a snapshot, on a helper thread, and no latch is held meanwhile.
 
 use super::CommandError;
 use super::snapshot_session::{required_by, snapshot_error, snapshot_for};
@@ -8,6 +8,10 @@ use crate::server::Server;
 use crate::session::Session;
 use crate::value::ValueType;
 use sexton_engine::{Latched, Seq, Snapshot, TxBuf};
+use std::any::Any;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 /// A snapshot is opened so often until nobody has changed a key of a client that tracks meanwhile.
 const TRIES: usize = 4;
@@ -22,6 +26,8 @@ pub enum Past {
     Wanted,
     /// It does.
     Open(Box<PastKeys>),
+    /// It stores what was made of one.
+    Made(Box<Made>),
 }
 
 impl Past {
@@ -33,6 +39,25 @@ impl Past {
         }
         is_wanted
     }
+
+    /// When the request began that stores what was made before.
+    pub(super) fn begun(&self) -> Option<Instant> {
+        if let Self::Made(made) = self { Some(made.begun) } else { None }
+    }
+
+    /// True where a key has changed since the request has made of it what it stores. To be called under the latches of its keys.
+    pub(super) fn is_outdated(&self) -> bool {
+        matches!(self, Self::Made(made) if made.changed.load(Ordering::Acquire))
+    }
+}
+
+/// What was made of keys as they were in a snapshot.
+#[derive(Debug)]
+pub struct Made {
+    pub(super) value: Box<dyn Any + Send>,
+    /// Set by a change of one of them.
+    changed: Arc<AtomicBool>,
+    begun: Instant,
 }
 
 /// The keys of a database as they were at one instant.
@@ -43,12 +68,23 @@ pub struct PastKeys {
     now_ms: u64,
     /// The write that a reply waits for (N13).
     pub(super) required: Seq,
+    /// Set by a change of one of the keys, where they are watched.
+    pub(super) changed: Arc<AtomicBool>,
+    begun: Instant,
 }
 
 impl PastKeys {
-    /// Opens a snapshot for a client's request that came at `now_ms` and reads these keys of a database. A client that tracks what it reads
-    /// has read them at that instant: it will be told of every change behind it. `None`: no snapshot is to be had, and the request must
-    /// read the newest state. May block.
+    /// Opens a snapshot of a database for the request of a client that came at `now_ms`. `None`: no snapshot is to be had, and the request
+    /// must read the newest state. May block.
+    pub(super) fn of(server: &Server, client: &Session, db: usize, now_ms: u64) -> Option<Self> {
+        let begun = Instant::now();
+        let snapshot = snapshot_for(server, ("read", client.id)).ok()?;
+        let required = required_by(server, &snapshot);
+        Some(Self { snapshot, db, now_ms, required, changed: Arc::default(), begun })
+    }
+
+    /// The same for a request that reads these keys. A client that tracks what it reads has read them at that instant: it will be told of
+    /// every change behind it.
     pub(super) fn open(
         server: &Server,
         client: &Session,
@@ -64,14 +100,18 @@ impl PastKeys {
                 tracking.remember(key, client.id);
                 tx.commit();
             }
-            let snapshot = snapshot_for(server, ("read", client.id)).ok()?;
+            let past = Self::of(server, client, db, now_ms)?;
             // Where a key was changed since, that was told, and forgotten.
             if !remembers || keys.iter().all(|key| tracking.remembers(key, client.id)) {
-                let required = required_by(server, &snapshot);
-                return Some(Self { snapshot, db, now_ms, required });
+                return Some(past);
             }
         }
         None
+    }
+
+    /// This was made of the keys.
+    pub(super) fn made<T: Any + Send>(&self, value: T) -> Made {
+        Made { value: Box::new(value), changed: Arc::clone(&self.changed), begun: self.begun }
     }
 
     /// What a key held, if that is of one of these types; and its pages.

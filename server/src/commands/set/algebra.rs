@@ -109,8 +109,10 @@ fn answer(ctx: &mut Ctx<'_, '_>, combine: Combine) -> CommandResult {
 /// One operation, logged verbatim; an empty result deletes the destination.
 fn store(ctx: &mut Ctx<'_, '_>, combine: Combine, event: Event) -> CommandResult {
     let (db, destination) = (ctx.client.db, ctx.args.get(1));
-    let members = combine(operands(ctx, 2..ctx.args.len())?)?;
-    let set = made(ctx, &members)?;
+    let set = ctx.made_of_keys(|ctx| {
+        let members = combine(operands(ctx, 2..ctx.args.len())?)?;
+        made(ctx, &members)
+    })?;
     let was = ctx.peek(db, destination).is_some();
     if !set.is_empty() {
         ctx.check_size(&set)?;

@@ -87,9 +87,11 @@ fn answer(ctx: &mut Ctx<'_, '_>, operation: Operation) -> CommandResult {
 }
 
 fn put(ctx: &mut Ctx<'_, '_>, operation: Operation, event: Event) -> CommandResult {
-    let request = Request::parse(ctx, operation, Outcome::Stored)?;
-    let outcome = request.outcome()?;
-    let set = SortedSetEdit::of_distinct(outcome.iter().collect(), &ctx.thresholds());
+    let set = ctx.made_of_keys(|ctx| {
+        let request = Request::parse(ctx, operation, Outcome::Stored)?;
+        let outcome = request.outcome()?;
+        Ok(SortedSetEdit::of_distinct(outcome.iter().collect(), &ctx.thresholds()))
+    })?;
     store(ctx, ctx.args.get(1), &set, event)
 }
 

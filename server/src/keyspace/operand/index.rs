@@ -21,13 +21,13 @@ impl Default for Index {
 }
 
 impl Index {
-    /// That of all members, of which no two have one name.
+    /// That of the members with these numbers, of which no two have one name.
     #[must_use]
-    pub fn of(members: &Members) -> Self {
+    pub fn of(members: &Members, numbers: impl ExactSizeIterator<Item = usize>) -> Self {
         let mut index = Self::default();
-        index.table.reserve(members.len(), |_| 0);
-        for (number, name) in members.names().enumerate() {
-            let hash = hash_of(index.seed, name);
+        index.table.reserve(numbers.len(), |_| 0);
+        for number in numbers {
+            let hash = hash_of(index.seed, members.name(number));
             // There is room for all.
             index.table.insert_unique(hash, number as u32, |_| 0);
         }
@@ -71,7 +71,10 @@ mod tests {
             let pushed = index.find_or_push(&mut members, (nth as f64, name.as_bytes()));
             assert_eq!(pushed, (nth >= 1000).then_some(nth % 1000));
         }
-        let again = Index::of(&members);
+        let again = Index::of(&members, 0..members.len());
+        let some = Index::of(&members, [7, 9].into_iter());
+        assert_eq!(some.find(&members, b"7"), Some(7));
+        assert_eq!(some.find(&members, b"8"), None);
         for nth in 0..1100_usize {
             let (name, found) = (nth.to_string(), (nth < 1000).then_some(nth));
             assert_eq!(index.find(&members, name.as_bytes()), found);

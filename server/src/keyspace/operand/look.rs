@@ -1,6 +1,6 @@
 //! What is asked of the pages of an operand, wherever they are.
 
-use super::Members;
+use super::{Asked, Members};
 use crate::keyspace::paged::{Keyed, Paged, Ranked, Stop, Structure};
 use crate::value::ValueType;
 use sexton_engine::page::{PageError, PageId, Pages};
@@ -18,7 +18,26 @@ pub trait Look {
     fn look<P: Pages>(&mut self, paged: &Paged, pages: &P) -> Result<Self::Found, Stop>;
 }
 
-/// Adds the members of some positions; those of a set have the score 1.
+/// Shows the members of some positions; those of a set have the score 1. What fails may have shown some.
+fn each_member<P: Pages>(
+    paged: &Paged,
+    pages: &P,
+    positions: Range<u64>,
+    mut show: impl FnMut(f64, &[u8]),
+) -> Result<(), Stop> {
+    if paged.value_type() == Some(ValueType::SortedSet) {
+        for scored in Ranked::open(paged)?.range(pages, positions)? {
+            let (score, member) = scored?;
+            show(score, member);
+        }
+        return Ok(());
+    }
+    // There are no more pages than that.
+    let numbers = positions.start as u32..positions.end as u32;
+    Keyed::open(paged)?.each_field(pages, numbers, |field| show(1.0, field.name))
+}
+
+/// Adds the members of some positions.
 pub struct Part<'m> {
     /// The positions.
     pub positions: Range<u64>,
@@ -30,20 +49,27 @@ impl Look for Part<'_> {
     type Found = ();
 
     fn look<P: Pages>(&mut self, paged: &Paged, pages: &P) -> Result<(), Stop> {
+        let before = self.members.len();
         let positions = self.positions.clone();
-        if paged.value_type() == Some(ValueType::SortedSet) {
-            let (set, before) = (Ranked::open(paged)?, self.members.len());
-            for scored in set.range(pages, positions)? {
-                let (score, member) = scored.inspect_err(|_| self.members.truncate(before))?;
-                self.members.push(score, member);
-            }
-            return Ok(());
-        }
-        // There are no more pages than that.
-        let numbers = positions.start as u32..positions.end as u32;
-        let set = Keyed::open(paged)?;
-        // What is missing is known before the first is shown.
-        set.each_field(pages, numbers, |field| self.members.push(1.0, field.name))
+        each_member(paged, pages, positions, |score, name| self.members.push(score, name))
+            .inspect_err(|_| self.members.truncate(before))
+    }
+}
+
+/// Meets the members of some positions.
+pub struct Meeting<'a, 'm> {
+    /// The positions.
+    pub positions: Range<u64>,
+    /// What they are asked for.
+    pub asked: &'a mut Asked<'m>,
+}
+
+impl Look for Meeting<'_, '_> {
+    type Found = ();
+
+    fn look<P: Pages>(&mut self, paged: &Paged, pages: &P) -> Result<(), Stop> {
+        let positions = self.positions.clone();
+        each_member(paged, pages, positions, |score, name| self.asked.meet(score, name))
     }
 }
 

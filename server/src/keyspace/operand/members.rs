@@ -1,6 +1,5 @@
 //! Members with their scores.
 
-use super::Index;
 use crate::keyspace::texts::Texts;
 
 /// Members of sets, each with a score, in an order.
@@ -66,12 +65,6 @@ impl Members {
     pub fn truncate(&mut self, len: usize) {
         self.names.truncate(len);
         self.scores.truncate(len);
-    }
-
-    /// The scores of the members with these names.
-    pub fn scores<'n>(&self, names: impl Iterator<Item = &'n [u8]>) -> Vec<Option<f64>> {
-        let index = Index::of(self);
-        names.map(|name| Some(self.scores[index.find(self, name)?])).collect()
     }
 }
 

@@ -3,12 +3,14 @@
 //! An operand in pages is not copied: it is asked for members, or gone through part by part. So an operation costs what its smallest
 //! operand and its outcome cost, as in Redis, however large the others are.
 
+mod asked;
 mod index;
 mod look;
 mod members;
 
+pub use asked::Asked;
 pub use index::Index;
-pub use look::{Look, Part, Scores};
+pub use look::{Look, Meeting, Part, Scores};
 pub use members::Members;
 
 use super::collection::{Edit, Encoding, SetEdit, Sets, SortedSetEdit, SortedSets};
@@ -77,13 +79,13 @@ impl Operand {
         self.len() == 0
     }
 
-    /// Adds all members of one in one record; those of a set have the score 1.
-    pub fn copy_to(&self, members: &mut Members) {
+    /// Shows all members of one in one record; those of a set have the score 1.
+    pub fn each(&self, mut show: impl FnMut(f64, &[u8])) {
         match self {
             Self::Nothing | Self::Paged(_) => {}
-            Self::Set(set) => set.view().iter().for_each(|member| members.push(1.0, &member)),
+            Self::Set(set) => set.view().iter().for_each(|member| show(1.0, &member)),
             Self::SortedSet(set) => {
-                set.view().iter().for_each(|(score, member)| members.push(score, member));
+                set.view().iter().for_each(|(score, member)| show(score, member));
             }
         }
     }
@@ -101,9 +103,9 @@ impl Operand {
             }
             Self::SortedSet(set) if are_few => names.map(|name| set.view().score(name)).collect(),
             Self::Set(_) | Self::SortedSet(_) => {
-                let mut all = Members::default();
-                self.copy_to(&mut all);
-                all.scores(names)
+                let mut met = Asked::of(asked, numbers);
+                self.each(|score, name| met.meet(score, name));
+                met.into_scores(numbers)
             }
         }
     }

@@ -20,7 +20,7 @@ const PAGES_TOGETHER: usize = 256;
 /// Pages of the past, which stay as they were.
 #[derive(Default)]
 pub struct PastPages {
-    read: HashMap<PageId, HeldPage>,
+    read: HashMap<PageId, HeldPage, foldhash::fast::RandomState>,
     /// Those of a string, by their numbers.
     held: Vec<HeldPage>,
 }

@@ -1,0 +1,203 @@
+//! Commands that store what they make of other keys: what takes long is made of a snapshot, on a helper thread, before any latch is taken.
+//! It is stored if none of the keys has changed since, as an EXEC whose keys are watched.
+
+use super::call::run_guarded;
+use super::client::Client;
+use super::guard::miss;
+use super::past::{Past, PastKeys};
+use super::table::key_positions;
+use super::{Args, CommandError, CommandSpec, Ctx, Executor, Outcome};
+use crate::resp::Reply;
+use crate::server::Server;
+use sexton_engine::{Latched, TxBuf};
+use std::any::Any;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// So often it is made ahead, until none of the keys changes meanwhile; then under the latches.
+const TRIES: usize = 3;
+
+/// The keys that a command reads to store what it makes of them.
+fn sources<'a>(spec: &'static CommandSpec, args: Args<'a>) -> Vec<&'a [u8]> {
+    let mut keys = key_positions(spec, args).unwrap_or_default();
+    keys.retain(|key| key.flags.starts_with("RO"));
+    keys.into_iter().map(|key| args.get(key.index)).collect()
+}
+
+/// Keys that are watched, as WATCH does, as long as this exists.
+struct WatchedKeys<'k> {
+    server: &'k Server,
+    db: usize,
+    keys: &'k [&'k [u8]],
+    changed: Arc<AtomicBool>,
+}
+
+impl<'k> WatchedKeys<'k> {
+    /// May block.
+    fn watch(server: &'k Server, db: usize, keys: &'k [&'k [u8]]) -> Self {
+        let changed = Arc::default();
+        let hashes: Vec<u64> = keys.iter().map(|key| server.engine.hash(key)).collect();
+        let mut buf = TxBuf::default();
+        // What is changed by now is in a snapshot that is opened behind this.
+        let tx = server.engine.begin(Latched::Hashes(&hashes), &mut buf);
+        for key in keys {
+            // One that is named twice is watched once.
+            let _ = server.events.watches.watch(db, key, &changed);
+        }
+        tx.commit();
+        Self { server, db, keys, changed }
+    }
+}
+
+impl Drop for WatchedKeys<'_> {
+    fn drop(&mut self) {
+        for key in self.keys {
+            self.server.events.watches.unwatch(self.db, key, &self.changed);
+        }
+    }
+}
+
+impl Ctx<'_, '_> {
+    /// What the command stores: `make` makes it of the command's other keys, or has made it before.
+    ///
+    /// # Errors
+    /// Those of `make`.
+    pub fn made_of_keys<T: Any + Send>(
+        &mut self,
+        make: impl FnOnce(&mut Self) -> Result<T, CommandError>,
+    ) -> Result<T, CommandError> {
+        match std::mem::take(&mut self.client.past) {
+            Past::Made(made) => {
+                // What is due of them goes before this is logged.
+                let (db, purpose) = (self.client.db, self.purpose_of_read());
+                for key in sources(self.spec, self.args) {
+                    self.inspect(purpose, db, key, |_, _| ());
+                }
+                let value = made.value.downcast().map(|value| *value);
+                value.map_err(|_| CommandError::text("ERR what was made ahead is of another kind"))
+            }
+            past @ Past::Open(_) => {
+                self.client.past = past;
+                let value = make(self)?;
+                if let Past::Open(past) = &self.client.past {
+                    self.client.past = Past::Made(Box::new(past.made(value)));
+                }
+                miss()
+            }
+            past => {
+                self.client.past = past;
+                make(self)
+            }
+        }
+    }
+}
+
+impl Executor {
+    /// Runs a single request that makes what it stores ahead. May block.
+    pub(super) fn run_ahead(
+        &mut self,
+        server: &Server,
+        client: &mut Client,
+        (spec, args): (&'static CommandSpec, Args<'_>),
+        out: &mut Reply,
+        now_ms: u64,
+    ) -> Outcome {
+        let keys = sources(spec, args);
+        for _ in 0..TRIES {
+            let watched = WatchedKeys::watch(server, client.db, &keys);
+            self.make_ahead(&watched, client, (spec, args), out, now_ms);
+            if !matches!(client.past, Past::Made(_)) {
+                // An error is found again under the latches.
+                break;
+            }
+            let outcome = self.run(server, client, spec, args, out, now_ms);
+            client.past = Past::None;
+            // Of one that is outdated.
+            if !matches!(outcome, Outcome::Offload) {
+                return outcome;
+            }
+        }
+        client.past = Past::None;
+        self.run(server, client, spec, args, out, now_ms)
+    }
+
+    /// What a request stores is [`Past::Made`] then, of keys that are watched; unless that was an error.
+    fn make_ahead(
+        &mut self,
+        watched: &WatchedKeys<'_>,
+        client: &mut Client,
+        (spec, args): (&'static CommandSpec, Args<'_>),
+        out: &mut Reply,
+        now_ms: u64,
+    ) {
+        let (server, table, mark) = (watched.server, self.table, out.len());
+        let past = PastKeys::of(server, &client.session, client.db, now_ms);
+        let Some(mut past) = past else { return };
+        past.changed = Arc::clone(&watched.changed);
+        client.past = Past::Open(Box::new(past));
+        let changes = &mut self.changes;
+        let _ = run_guarded(&mut Ctx {
+            server,
+            client,
+            table,
+            args,
+            spec,
+            out,
+            tx: None,
+            changes,
+            now_ms,
+        });
+        self.changes.forget();
+        out.truncate(mark);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dispatch::tests::{Bench, NOW_MS};
+    use crate::resp::pack;
+
+    #[test]
+    fn what_was_made_ahead_is_stored_unless_a_key_has_changed_since() {
+        let mut bench = Bench::new();
+        let (mut client, mut other) = (bench.client(), bench.client());
+        for line in ["SADD s a b c", "SADD t b c d", "SADD r old"] {
+            bench.run(&mut client, line);
+        }
+        let (buf, ranges) = pack("SINTERSTORE r s t t".split(' ').map(str::as_bytes));
+        let args = Args::new(&buf, &ranges);
+        let spec = bench.executor.table.find(b"SINTERSTORE").expect("a command");
+        for (line, is_stored) in [
+            ("SADD s z", false),
+            ("SADD r x", true),
+            ("SADD s a", true),
+            ("DEL t", false),
+            ("SMOVE s t c", false),
+            ("FLUSHALL", false),
+        ] {
+            let (mut out, keys) = (Reply::new(), sources(spec, args));
+            assert_eq!(keys, [b"s", b"t", b"t"]);
+            let Bench { server, executor } = &mut bench;
+            let watched = WatchedKeys::watch(server, 0, &keys);
+            executor.make_ahead(&watched, &mut client, (spec, args), &mut out, NOW_MS);
+            assert!(matches!(client.past, Past::Made(_)) && out.bytes().is_empty(), "{line}");
+            for line in [line, "DEL r"] {
+                let (buf, ranges) = pack(line.split(' ').map(str::as_bytes));
+                let args = Args::new(&buf, &ranges);
+                let outcome = executor.execute(server, &mut other, args, &mut out, NOW_MS);
+                assert!(matches!(outcome, Outcome::Done(_)), "{line}: {outcome:?}");
+            }
+            out.truncate(0);
+            let outcome = executor.run(server, &mut client, spec, args, &mut out, NOW_MS);
+            client.past = Past::None;
+            assert_eq!(matches!(outcome, Outcome::Done(_)), is_stored, "{line}: {outcome:?}");
+            let reply: &[u8] = if is_stored { b":2\r\n" } else { b"" };
+            assert_eq!(out.bytes(), reply, "{line}");
+            drop(watched);
+            assert!(!server.events.watches.is_used(), "{line}");
+            let stored = bench.run(&mut other, "SMEMBERS r");
+            assert_eq!(stored.starts_with("*2"), is_stored, "{line}: {stored}");
+        }
+    }
+}
