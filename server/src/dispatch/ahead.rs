@@ -6,11 +6,14 @@ use super::client::Client;
 use super::guard::miss;
 use super::past::{Past, PastKeys};
 use super::table::key_positions;
-use super::{Args, CommandError, CommandSpec, Ctx, Executor, Outcome};
+use super::{Args, CommandError, CommandResult, CommandSpec, Ctx, Executor, Outcome};
+use crate::events::Event;
+use crate::keyspace::collection::Edit;
+use crate::keyspace::paged::LaidOut;
 use crate::resp::Reply;
 use crate::server::Server;
 use sexton_engine::{Latched, TxBuf};
-use std::any::Any;
+use std::fmt::Debug;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -57,15 +60,33 @@ impl Drop for WatchedKeys<'_> {
     }
 }
 
+/// What a command stores.
+#[derive(Debug)]
+pub enum ToStore<E> {
+    /// Not laid out yet.
+    Whole(E),
+    /// In pages, and how many elements that has.
+    LaidOut(LaidOut, usize),
+}
+
+impl<E: Edit> ToStore<E> {
+    fn len(&self) -> usize {
+        match self {
+            Self::Whole(edit) => edit.len(),
+            Self::LaidOut(_, len) => *len,
+        }
+    }
+}
+
 impl Ctx<'_, '_> {
     /// What the command stores: `make` makes it of the command's other keys, or has made it before.
     ///
     /// # Errors
-    /// Those of `make`.
-    pub fn made_of_keys<T: Any + Send>(
+    /// Those of `make`, and that it is too large.
+    pub fn made_of_keys<E: Edit + Debug + Send + 'static>(
         &mut self,
-        make: impl FnOnce(&mut Self) -> Result<T, CommandError>,
-    ) -> Result<T, CommandError> {
+        make: impl FnOnce(&mut Self) -> Result<E, CommandError>,
+    ) -> Result<ToStore<E>, CommandError> {
         match std::mem::take(&mut self.client.past) {
             Past::Made(made) => {
                 // What is due of them goes before this is logged.
@@ -78,7 +99,8 @@ impl Ctx<'_, '_> {
             }
             past @ Past::Open(_) => {
                 self.client.past = past;
-                let value = make(self)?;
+                let edit = make(self)?;
+                let value = self.laid_out(edit)?;
                 if let Past::Open(past) = &self.client.past {
                     self.client.past = Past::Made(Box::new(past.made(value)));
                 }
@@ -86,9 +108,57 @@ impl Ctx<'_, '_> {
             }
             past => {
                 self.client.past = past;
-                make(self)
+                make(self).map(ToStore::Whole)
             }
         }
+    }
+
+    fn laid_out<E: Edit>(&self, edit: E) -> Result<ToStore<E>, CommandError> {
+        self.check_size(&edit)?;
+        let inline_bytes = self.server.settings.thresholds.inline_bytes();
+        let in_pages = self.server.engine.takes_pages().then_some(());
+        let pages = in_pages.and_then(|()| LaidOut::of(edit.meta(0), edit.bytes(), inline_bytes));
+        Ok(match pages {
+            Some(pages) => ToStore::LaidOut(pages, edit.len()),
+            None => ToStore::Whole(edit),
+        })
+    }
+
+    /// Stores what a command has made, and answers how many elements that has: one operation, logged verbatim. Nothing deletes the
+    /// destination.
+    ///
+    /// # Errors
+    /// It is too large; nothing is changed then.
+    pub fn store<E: Edit>(
+        &mut self,
+        destination: &[u8],
+        made: ToStore<E>,
+        event: Event,
+    ) -> CommandResult {
+        if let ToStore::Whole(edit) = &made
+            && !edit.is_empty()
+        {
+            self.check_size(edit)?;
+        }
+        let (db, len) = (self.client.db, made.len());
+        let was = self.peek(db, destination).is_some();
+        if len > 0 {
+            self.tell_replaced(db, destination);
+            match made {
+                ToStore::Whole(edit) => {
+                    self.put(db, destination, edit.meta(0), edit.bytes(), event)
+                }
+                ToStore::LaidOut(pages, _) => {
+                    self.put_by(db, destination, event, |tx, key| pages.put(tx, key));
+                }
+            }
+            self.log_request();
+        } else if was {
+            self.delete(db, destination, Event::generic("del"));
+            self.log_request();
+        }
+        self.out.int(len as i64);
+        Ok(())
     }
 }
 

@@ -87,6 +87,7 @@ mod work_tests;
 pub use crate::resp::Args;
 pub use access::Purpose;
 pub(crate) use access::reply_string;
+pub use ahead::ToStore;
 pub use class::{Class, KeyRange};
 pub use context::Ctx;
 pub(crate) use context::REPLAY_MS;

@@ -5,8 +5,7 @@ use super::hash::Position;
 use super::position::{coordinates, distance};
 use super::request::{Form, Request};
 use super::shape::Shape;
-use crate::commands::sorted_set::store;
-use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
+use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose, ToStore};
 use crate::events::Event;
 use crate::keyspace::collection::{SortedSetEdit, SortedSets, Thresholds};
 use crate::keyspace::paged::{self, Paged};
@@ -74,7 +73,7 @@ fn run(ctx: &mut Ctx<'_, '_>, form: Form, may_store: bool) -> CommandResult {
     };
     let Some((destination, set)) = outcome else { return Ok(()) };
     let event = if form == Form::SearchStore { "geosearchstore" } else { "georadiusstore" };
-    store(ctx, destination, &set, Event::sorted_set(event))
+    ctx.store(destination, ToStore::Whole(set), Event::sorted_set(event))
 }
 
 /// Searches a sorted set in pages: only those of the cells are read. Returns what is to be stored, and where.

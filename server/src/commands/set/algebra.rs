@@ -106,22 +106,10 @@ fn answer(ctx: &mut Ctx<'_, '_>, combine: Combine) -> CommandResult {
     Ok(())
 }
 
-/// One operation, logged verbatim; an empty result deletes the destination.
 fn store(ctx: &mut Ctx<'_, '_>, combine: Combine, event: Event) -> CommandResult {
-    let (db, destination) = (ctx.client.db, ctx.args.get(1));
     let set = ctx.made_of_keys(|ctx| {
         let members = combine(operands(ctx, 2..ctx.args.len())?)?;
         made(ctx, &members)
     })?;
-    let was = ctx.peek(db, destination).is_some();
-    if !set.is_empty() {
-        ctx.check_size(&set)?;
-        ctx.put_anew(db, destination, SetEdit::expiring_at(0), set.bytes(), event);
-        ctx.log_request();
-    } else if was {
-        ctx.delete(db, destination, Event::generic("del"));
-        ctx.log_request();
-    }
-    ctx.out.int(set.len() as i64);
-    Ok(())
+    ctx.store(ctx.args.get(1), set, event)
 }

@@ -1,7 +1,7 @@
 //! Commands on several sorted sets: ZUNION, ZINTER, ZDIFF, and those that store or count the result. Plain sets are
 //! accepted too: each of their members has the score 1.
 
-use super::{head, pair, store};
+use super::{head, pair};
 use crate::commands::algebra;
 use crate::dispatch::{CommandError, CommandResult, Ctx, Operands};
 use crate::events::Event;
@@ -92,7 +92,7 @@ fn put(ctx: &mut Ctx<'_, '_>, operation: Operation, event: Event) -> CommandResu
         let outcome = request.outcome()?;
         Ok(SortedSetEdit::of_distinct(outcome.iter().collect(), &ctx.thresholds()))
     })?;
-    store(ctx, ctx.args.get(1), &set, event)
+    ctx.store(ctx.args.get(1), set, event)
 }
 
 /// A request, with its operands in the order of its keys.

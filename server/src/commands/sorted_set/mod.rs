@@ -12,9 +12,7 @@ mod range;
 pub(super) mod read;
 
 use crate::dispatch::table::Binding;
-use crate::dispatch::{CommandResult, Ctx};
-use crate::events::Event;
-use crate::keyspace::collection::{Edit, SortedSetEdit, score_text};
+use crate::keyspace::collection::score_text;
 use crate::resp::Reply;
 
 /// The group's commands.
@@ -67,28 +65,6 @@ fn pair((score, member): (f64, &[u8]), with_scores: bool, out: &mut Reply) {
     if with_scores {
         out.double(&score_text(score));
     }
-}
-
-/// Replaces the value of `destination` by `set`: one operation, logged verbatim. An empty one deletes the
-/// key. Returns the number of members.
-pub(super) fn store(
-    ctx: &mut Ctx<'_, '_>,
-    destination: &[u8],
-    set: &SortedSetEdit,
-    event: Event,
-) -> CommandResult {
-    let db = ctx.client.db;
-    let was = ctx.peek(db, destination).is_some();
-    if !set.is_empty() {
-        ctx.check_size(set)?;
-        ctx.put_anew(db, destination, SortedSetEdit::expiring_at(0), set.bytes(), event);
-        ctx.log_request();
-    } else if was {
-        ctx.delete(db, destination, Event::generic("del"));
-        ctx.log_request();
-    }
-    ctx.out.int(set.len() as i64);
-    Ok(())
 }
 
 /// The score as Redis stores it in a small sorted set, visible in ZSCAN: an integer with all of its digits.

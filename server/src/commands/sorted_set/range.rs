@@ -2,8 +2,8 @@
 //! ZREVRANGEBYLEX.
 
 use super::bounds::Bounds;
-use super::{head, pair, store};
-use crate::dispatch::{Args, CommandError, CommandResult, Ctx, Purpose};
+use super::{head, pair};
+use crate::dispatch::{Args, CommandError, CommandResult, Ctx, Purpose, ToStore};
 use crate::events::Event;
 use crate::keyspace::collection::{SortedSetEdit, SortedSetView, SortedSets};
 use crate::keyspace::paged::{InPieces, Ranked, Stop};
@@ -72,7 +72,7 @@ pub(super) fn zrangestore(ctx: &mut Ctx<'_, '_>) -> CommandResult {
             let members = set.range(pages, ranks)?.collect::<Result<Vec<_>, _>>()?;
             Ok(SortedSetEdit::of_distinct(members, &thresholds))
         });
-        return store(ctx, ctx.args.get(1), &set, Event::sorted_set("zrangestore"));
+        return ctx.store(ctx.args.get(1), ToStore::Whole(set), Event::sorted_set("zrangestore"));
     }
     let set = ctx.lookup::<SortedSets, _>(Purpose::Read, ctx.args.get(2), |set, _| {
         let Some(set) = set else { return SortedSetEdit::default() };
@@ -80,7 +80,7 @@ pub(super) fn zrangestore(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         let members = set.iter().skip(ranks.start).take(ranks.len()).collect();
         SortedSetEdit::of_distinct(members, &thresholds)
     })?;
-    store(ctx, ctx.args.get(1), &set, Event::sorted_set("zrangestore"))
+    ctx.store(ctx.args.get(1), ToStore::Whole(set), Event::sorted_set("zrangestore"))
 }
 
 fn answer(ctx: &mut Ctx<'_, '_>, form: Form) -> CommandResult {

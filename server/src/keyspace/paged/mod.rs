@@ -7,6 +7,7 @@
 mod draws;
 mod fields;
 mod keyed;
+mod layout;
 mod list;
 mod long_string;
 mod pieces;
@@ -18,6 +19,7 @@ mod stream;
 pub use draws::Draws;
 pub use fields::{FieldSet, PagedFields};
 pub use keyed::{Drawn, DuePages, Keyed};
+pub use layout::{LaidOut, put, written_max_bytes};
 pub use list::{each_of_list, needs, needs_to_change};
 pub use long_string::{
     PagedString, Slice, StringBytes, StringEdit, WholeString, copy_string, needs_string, window,
@@ -28,18 +30,12 @@ pub use search::{ListSearch, Sought, Step, Window};
 pub use snapshot::{PastCollection, PastPages, PastString, whole_at, whole_in};
 pub use stream::{GroupsAsked, Parts, PendingAsked, PendingSpan, Removed, Streamed};
 
-use super::collection::{
-    Edit, Encoding, Field, HashEdit, HashView, ListEdit, ListView, SetEdit, SetView, SortedSetEdit,
-    SortedSetView, StreamView,
-};
+use super::collection::{Edit, Encoding, HashEdit, ListEdit, SetEdit, SortedSetEdit};
 use super::pop::Popped;
 use crate::blocking::Pop;
 use crate::keyspace::Written;
-use crate::value::{PAGED_STRING, RAW_STRING, ValueType};
-use sexton_engine::page::long_string::{EDITED_PAGE_BYTES, WRITTEN_PAGE_BYTES};
-use sexton_engine::page::{
-    Damage, Descriptor, List, ListSizes, LongString, PageError, PageId, Pages, PartKind,
-};
+use crate::value::ValueType;
+use sexton_engine::page::{Damage, Descriptor, List, PageError, PageId, Pages, PartKind};
 use sexton_engine::{EngineError, Entry, Key, Meta, OwnedKey, Tx, TxPages, Want};
 use std::collections::BTreeSet;
 
@@ -393,80 +389,4 @@ pub fn whole<P: Pages>(paged: &Paged, pages: &P) -> Result<Vec<u8>, Stop> {
             Ok(edit.bytes().to_vec())
         }
     }
-}
-
-/// A string that was edited stays in one record up to so many times the length of the longest collection in one: an edit copies that.
-const EDITED_FACTOR: u64 = 8;
-
-/// The same of one that was written whole: larger ones take a worker milliseconds to copy, and more memory than a piece of a reply.
-const WRITTEN_FACTOR: u64 = 512;
-
-/// No shorter string is in pages, whatever the longest collection is: each of them is `raw`.
-const STRING_MIN_BYTES: u64 = 64;
-
-/// The longest string that is written whole and lies in one record.
-#[must_use]
-pub fn written_max_bytes(inline_max_bytes: u64) -> u64 {
-    inline_max_bytes.saturating_mul(WRITTEN_FACTOR).max(STRING_MIN_BYTES)
-}
-
-/// Writes a value: one operation. A collection of more than `inline_max_bytes`, and a string of several times that, is laid out in
-/// pages, where the store keeps some.
-pub fn put(tx: &mut Tx<'_>, key: Key<'_>, meta: Meta, value: &[u8], inline_max_bytes: u64) {
-    let max_bytes = match ValueType::of(meta.flags) {
-        Some(ValueType::String) if meta.flags & RAW_STRING != 0 => {
-            inline_max_bytes.saturating_mul(EDITED_FACTOR).max(STRING_MIN_BYTES)
-        }
-        Some(ValueType::String) => written_max_bytes(inline_max_bytes),
-        _ => inline_max_bytes,
-    };
-    if value.len() as u64 > max_bytes && put_in_pages(tx, key, meta, value).is_some() {
-        return;
-    }
-    tx.put(key, meta, value);
-}
-
-/// `None`, and nothing is written, where it must lie in one record. What Redis has compact keeps its elements in their order.
-fn put_in_pages(tx: &mut Tx<'_>, key: Key<'_>, meta: Meta, value: &[u8]) -> Option<()> {
-    let value_type = ValueType::of(meta.flags)?;
-    let encoding = match value_type {
-        // Its own is `raw`.
-        ValueType::String => Encoding::Quicklist,
-        ValueType::List => ListView::of(meta, value)?.encoding(),
-        ValueType::Hash => HashView::of(meta, value)?.encoding(),
-        ValueType::Set => SetView::of(meta, value)?.encoding(),
-        ValueType::SortedSet => SortedSetView::of(meta, value)?.encoding(),
-        // Without entries there is no page.
-        ValueType::Stream => {
-            StreamView::of(meta, value).filter(|stream| stream.count() > 0)?.encoding()
-        }
-    };
-    if matches!(encoding, Encoding::Listpack | Encoding::Intset) {
-        return None;
-    }
-    let collection = tx.engine().new_collection().ok()?;
-    let mut descriptor = Descriptor::new(collection, encoding as u8);
-    let mut pages = tx.pages(key, collection);
-    let mut flags = meta.flags;
-    if value_type == ValueType::String {
-        let is_edited = meta.flags & RAW_STRING != 0;
-        let page_bytes = if is_edited { EDITED_PAGE_BYTES } else { WRITTEN_PAGE_BYTES };
-        LongString::build(&mut pages, value, page_bytes).describe(&mut descriptor);
-        flags = PAGED_STRING;
-    } else if let Some(list) = ListView::of(meta, value) {
-        let list = List::build(&mut pages, ListSizes::default(), list.iter()).ok()?;
-        list.describe(&mut descriptor);
-    } else if let Some(hash) = HashView::of(meta, value) {
-        Keyed::build(&mut pages, true, hash.fields()).ok()?.describe(&mut descriptor);
-    } else if let Some(set) = SetView::of(meta, value) {
-        let members: Vec<_> = set.iter().collect();
-        let members = members.iter();
-        let members = members.map(|member| Field { name: member, value: &[], due_ms: 0 });
-        Keyed::build(&mut pages, false, members).ok()?.describe(&mut descriptor);
-    } else if let Some(set) = SortedSetView::of(meta, value) {
-        Ranked::build(&mut pages, set.iter()).ok()?.describe(&mut descriptor);
-    } else if let Some(stream) = StreamView::of(meta, value) {
-        Streamed::build(&mut pages, stream).ok()?.describe(&mut descriptor);
-    }
-    pages.put(Meta { flags: flags | Meta::PAGED, ..meta }, &descriptor.encoded()).ok()
 }

@@ -1,0 +1,165 @@
+//! How a value is laid out in pages: in the transaction that writes it, or ahead of it.
+
+use super::{Keyed, Paged, Ranked, Streamed, Structure};
+use crate::keyspace::collection::{
+    Encoding, Field, HashView, ListView, SetView, SortedSetView, StreamView,
+};
+use crate::value::{PAGED_STRING, RAW_STRING, ValueType};
+use sexton_engine::page::long_string::{EDITED_PAGE_BYTES, WRITTEN_PAGE_BYTES};
+use sexton_engine::page::{Descriptor, List, ListSizes, LongString, PageError, PageId, Pages};
+use sexton_engine::{Key, Meta, Tx};
+use std::collections::HashMap;
+
+/// A string that was edited stays in one record up to so many times the length of the longest collection in one: an edit copies that.
+const EDITED_FACTOR: u64 = 8;
+
+/// The same of one that was written whole: larger ones take a worker milliseconds to copy, and more memory than a piece of a reply.
+const WRITTEN_FACTOR: u64 = 512;
+
+/// No shorter string is in pages, whatever the longest collection is: each of them is `raw`.
+const STRING_MIN_BYTES: u64 = 64;
+
+/// The longest string that is written whole and lies in one record.
+#[must_use]
+pub fn written_max_bytes(inline_max_bytes: u64) -> u64 {
+    inline_max_bytes.saturating_mul(WRITTEN_FACTOR).max(STRING_MIN_BYTES)
+}
+
+/// Writes a value: one operation. A collection of more than `inline_max_bytes`, and a string of several times that, is laid out in
+/// pages, where the store keeps some.
+pub fn put(tx: &mut Tx<'_>, key: Key<'_>, meta: Meta, value: &[u8], inline_max_bytes: u64) {
+    if put_in_pages(tx, key, (meta, value), inline_max_bytes).is_none() {
+        tx.put(key, meta, value);
+    }
+}
+
+/// `None`, and nothing is written, where it must lie in one record.
+fn put_in_pages(
+    tx: &mut Tx<'_>,
+    key: Key<'_>,
+    (meta, value): (Meta, &[u8]),
+    inline_max_bytes: u64,
+) -> Option<()> {
+    let encoding = encoding_in_pages(meta, value, inline_max_bytes)?;
+    let collection = tx.engine().new_collection().ok()?;
+    let mut pages = tx.pages(key, collection);
+    let (meta, descriptor) =
+        build(&mut pages, (meta, value), Descriptor::new(collection, encoding as u8))?;
+    pages.put(meta, &descriptor.encoded()).ok()
+}
+
+/// What OBJECT ENCODING says of a value in pages; `None` where it must lie in one record. What Redis has compact keeps its elements in
+/// their order.
+fn encoding_in_pages(meta: Meta, value: &[u8], inline_max_bytes: u64) -> Option<Encoding> {
+    let value_type = ValueType::of(meta.flags)?;
+    let max_bytes = match value_type {
+        ValueType::String if meta.flags & RAW_STRING != 0 => {
+            inline_max_bytes.saturating_mul(EDITED_FACTOR).max(STRING_MIN_BYTES)
+        }
+        ValueType::String => written_max_bytes(inline_max_bytes),
+        _ => inline_max_bytes,
+    };
+    if value.len() as u64 <= max_bytes {
+        return None;
+    }
+    let encoding = match value_type {
+        // Its own is `raw`.
+        ValueType::String => Encoding::Quicklist,
+        ValueType::List => ListView::of(meta, value)?.encoding(),
+        ValueType::Hash => HashView::of(meta, value)?.encoding(),
+        ValueType::Set => SetView::of(meta, value)?.encoding(),
+        ValueType::SortedSet => SortedSetView::of(meta, value)?.encoding(),
+        // Without entries there is no page.
+        ValueType::Stream => {
+            StreamView::of(meta, value).filter(|stream| stream.count() > 0)?.encoding()
+        }
+    };
+    (!matches!(encoding, Encoding::Listpack | Encoding::Intset)).then_some(encoding)
+}
+
+/// Lays a value out; returns flags and expiry of its root, and what that says.
+fn build<P: Pages>(
+    pages: &mut P,
+    (meta, value): (Meta, &[u8]),
+    mut descriptor: Descriptor,
+) -> Option<(Meta, Descriptor)> {
+    let mut flags = meta.flags;
+    if ValueType::of(meta.flags) == Some(ValueType::String) {
+        let is_edited = meta.flags & RAW_STRING != 0;
+        let page_bytes = if is_edited { EDITED_PAGE_BYTES } else { WRITTEN_PAGE_BYTES };
+        LongString::build(pages, value, page_bytes).describe(&mut descriptor);
+        flags = PAGED_STRING;
+    } else if let Some(list) = ListView::of(meta, value) {
+        List::build(pages, ListSizes::default(), list.iter()).ok()?.describe(&mut descriptor);
+    } else if let Some(hash) = HashView::of(meta, value) {
+        Keyed::build(pages, true, hash.fields()).ok()?.describe(&mut descriptor);
+    } else if let Some(set) = SetView::of(meta, value) {
+        let members: Vec<_> = set.iter().collect();
+        let members = members.iter();
+        let members = members.map(|member| Field { name: member, value: &[], due_ms: 0 });
+        Keyed::build(pages, false, members).ok()?.describe(&mut descriptor);
+    } else if let Some(set) = SortedSetView::of(meta, value) {
+        Ranked::build(pages, set.iter()).ok()?.describe(&mut descriptor);
+    } else if let Some(stream) = StreamView::of(meta, value) {
+        Streamed::build(pages, stream).ok()?.describe(&mut descriptor);
+    }
+    Some((Meta { flags: flags | Meta::PAGED, ..meta }, descriptor))
+}
+
+/// Pages that are nowhere yet.
+#[derive(Default)]
+struct NewPages(HashMap<PageId, Vec<u8>, foldhash::fast::RandomState>);
+
+impl Pages for NewPages {
+    type Edit<'a> = &'a mut Vec<u8>;
+
+    fn read(&self, page: PageId) -> Result<&[u8], PageError> {
+        self.0.get(&page).map(Vec::as_slice).ok_or(PageError::Absent(page))
+    }
+
+    fn edit(&mut self, page: PageId) -> Result<&mut Vec<u8>, PageError> {
+        self.0.get_mut(&page).ok_or(PageError::Absent(page))
+    }
+
+    fn add(&mut self, page: PageId, payload: &[u8]) {
+        self.0.insert(page, payload.to_vec());
+    }
+
+    fn remove(&mut self, page: PageId) {
+        self.0.remove(&page);
+    }
+}
+
+/// A value that is laid out in pages and was not written yet.
+pub struct LaidOut {
+    root: Paged,
+    pages: NewPages,
+}
+
+impl LaidOut {
+    /// Lays a value out; `None` where [`put`] would write it in one record, but that the store may keep no pages.
+    #[must_use]
+    pub fn of(meta: Meta, value: &[u8], inline_max_bytes: u64) -> Option<Self> {
+        let encoding = encoding_in_pages(meta, value, inline_max_bytes)?;
+        let mut pages = NewPages::default();
+        let named_later = Descriptor::new(0, encoding as u8);
+        let (meta, descriptor) = build(&mut pages, (meta, value), named_later)?;
+        Some(Self { root: Paged { meta, descriptor }, pages })
+    }
+
+    /// Writes it, as [`put`] would have. Does nothing where the store keeps no pages.
+    pub fn put(mut self, tx: &mut Tx<'_>, key: Key<'_>) {
+        let Ok(collection) = tx.engine().new_collection() else { return };
+        self.root.descriptor.collection = collection;
+        let mut pages = tx.pages(key, collection);
+        self.pages.0.iter().for_each(|(page, payload)| pages.add(*page, payload));
+        // It keeps pages: there is a collection.
+        let _ = pages.put(self.root.meta, &self.root.descriptor.encoded());
+    }
+}
+
+impl std::fmt::Debug for LaidOut {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LaidOut").field("pages", &self.pages.0.len()).finish_non_exhaustive()
+    }
+}
