@@ -7,12 +7,14 @@ use super::guard::miss;
 use super::past::{Past, PastKeys};
 use super::table::key_positions;
 use super::{Args, CommandError, CommandResult, CommandSpec, Ctx, Executor, Outcome};
+use crate::client_memory::load_max_bytes;
 use crate::events::Event;
 use crate::keyspace::collection::Edit;
-use crate::keyspace::paged::LaidOut;
+use crate::keyspace::paged::{LaidOut, Paged};
 use crate::resp::Reply;
 use crate::server::Server;
-use sexton_engine::{Latched, TxBuf};
+use sexton_engine::{Found, Latched, TxBuf};
+use std::any::Any;
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -87,30 +89,68 @@ impl Ctx<'_, '_> {
         &mut self,
         make: impl FnOnce(&mut Self) -> Result<E, CommandError>,
     ) -> Result<ToStore<E>, CommandError> {
-        match std::mem::take(&mut self.client.past) {
-            Past::Made(made) => {
-                // What is due of them goes before this is logged.
-                let (db, purpose) = (self.client.db, self.purpose_of_read());
-                for key in sources(self.spec, self.args) {
-                    self.inspect(purpose, db, key, |_, _| ());
-                }
-                let value = made.value.downcast().map(|value| *value);
-                value.map_err(|_| CommandError::text("ERR what was made ahead is of another kind"))
-            }
-            past @ Past::Open(_) => {
-                self.client.past = past;
-                let edit = make(self)?;
-                let value = self.laid_out(edit)?;
-                if let Past::Open(past) = &self.client.past {
-                    self.client.past = Past::Made(Box::new(past.made(value)));
-                }
-                miss()
-            }
-            past => {
-                self.client.past = past;
-                make(self).map(ToStore::Whole)
+        if let Some(made) = self.take_made() {
+            return Ok(made);
+        }
+        let edit = make(self)?;
+        if self.client.past.is_open() {
+            let value = self.laid_out(edit)?;
+            self.end_with_made(value);
+        }
+        Ok(ToStore::Whole(edit))
+    }
+
+    /// What a copy of a large collection in pages consists of, if that was made ahead. Where it is to be, which is so if `may_copy`, the run
+    /// ends here.
+    pub fn copied_ahead(
+        &mut self,
+        source: &[u8],
+        may_copy: impl FnOnce(&mut Self) -> bool,
+    ) -> Option<LaidOut> {
+        if let Some(copy) = self.take_made() {
+            return Some(copy);
+        }
+        let (db, max_bytes) = (self.client.db, load_max_bytes(self.server));
+        let inline_bytes = self.server.settings.thresholds.inline_bytes();
+        if let Past::Open(past) = &self.client.past {
+            let whole = past.whole(source, max_bytes).ok().flatten();
+            match whole.and_then(|(meta, value)| LaidOut::of(meta, &value, inline_bytes)) {
+                Some(copy) => self.end_with_made(copy),
+                // It must be copied under the latches.
+                None => miss(),
             }
         }
+        if !self.server.engine.has_pages() {
+            return None;
+        }
+        let key = self.key_in(db, source);
+        if let Found::Live(entry) = self.tx().find(key)
+            && let Ok(Some(paged)) = Paged::of_entry(entry)
+            && paged.is_copied_whole(max_bytes)
+            && may_copy(self)
+        {
+            self.hand_over_to_the_past_above(paged.descriptor.totals.bytes);
+        }
+        None
+    }
+
+    /// What was made before.
+    fn take_made<T: 'static>(&mut self) -> Option<T> {
+        let made = self.client.past.take_made()?;
+        // What is due of the keys goes before this is logged.
+        let (db, purpose) = (self.client.db, self.purpose_of_read());
+        for key in sources(self.spec, self.args) {
+            self.inspect(purpose, db, key, |_, _| ());
+        }
+        made.value.downcast().ok().map(|value| *value)
+    }
+
+    /// Ends the run of a command that reads a snapshot: this is what it has made of that.
+    fn end_with_made<T: Any + Debug + Send>(&mut self, value: T) -> ! {
+        if let Past::Open(past) = &self.client.past {
+            self.client.past = Past::Made(Box::new(past.made(value)));
+        }
+        miss()
     }
 
     fn laid_out<E: Edit>(&self, edit: E) -> Result<ToStore<E>, CommandError> {
@@ -122,6 +162,17 @@ impl Ctx<'_, '_> {
             Some(pages) => ToStore::LaidOut(pages, edit.len()),
             None => ToStore::Whole(edit),
         })
+    }
+
+    /// As [`Ctx::put`], of a value that is laid out.
+    pub fn put_laid_out(
+        &mut self,
+        db: usize,
+        key: &[u8],
+        pages: &LaidOut,
+        event: impl Into<Option<Event>>,
+    ) {
+        self.put_by(db, key, event, |tx, key| pages.put(tx, key));
     }
 
     /// Stores what a command has made, and answers how many elements that has: one operation, logged verbatim. Nothing deletes the
@@ -149,7 +200,7 @@ impl Ctx<'_, '_> {
                     self.put(db, destination, edit.meta(0), edit.bytes(), event)
                 }
                 ToStore::LaidOut(pages, _) => {
-                    self.put_by(db, destination, event, |tx, key| pages.put(tx, key));
+                    self.put_laid_out(db, destination, &pages, event);
                 }
             }
             self.log_request();
@@ -268,6 +319,54 @@ mod tests {
             assert!(!server.events.watches.is_used(), "{line}");
             let stored = bench.run(&mut other, "SMEMBERS r");
             assert_eq!(stored.starts_with("*2"), is_stored, "{line}: {stored}");
+        }
+    }
+
+    #[test]
+    fn a_copy_that_was_made_ahead_is_as_its_source() {
+        let mut bench = crate::dispatch::paged_tests::bench(64);
+        let mut client = bench.client();
+        let words = |from: usize| (from..from + 400).map(|nth| format!(" e{nth}"));
+        let pairs = |from: usize| (from..from + 400).map(|nth| format!(" {nth} e{nth}"));
+        for from in [0, 400, 800] {
+            for (line, elements) in [
+                ("RPUSH l", words(from).collect::<String>()),
+                ("SADD s", words(from).collect()),
+                ("ZADD z", pairs(from).collect()),
+                ("HSET h", pairs(from).collect()),
+            ] {
+                bench.run(&mut client, &format!("{line}{elements}"));
+            }
+        }
+        for nth in 1..300 {
+            bench.run(&mut client, &format!("XADD x 1-{nth} field value"));
+        }
+        bench
+            .run_all(&mut client, &["PEXPIREAT h 5000000", "XGROUP CREATE x group 1-7", "SET d 1"]);
+        for source in ["l", "s", "z", "h", "x"] {
+            let line = format!("COPY {source} d REPLACE");
+            let (buf, ranges) = pack(line.split(' ').map(str::as_bytes));
+            let args = Args::new(&buf, &ranges);
+            let spec = bench.executor.table.find(b"COPY").expect("a command");
+            let (mut out, keys) = (Reply::new(), sources(spec, args));
+            assert_eq!(keys, [source.as_bytes()]);
+            let Bench { server, executor } = &mut bench;
+            let watched = WatchedKeys::watch(server, 0, &keys);
+            executor.make_ahead(&watched, &mut client, (spec, args), &mut out, NOW_MS);
+            assert!(matches!(client.past, Past::Made(_)), "{line}");
+            let outcome = executor.run(server, &mut client, spec, args, &mut out, NOW_MS);
+            drop(watched);
+            assert!(matches!(outcome, Outcome::Done(_)), "{line}: {outcome:?}");
+            assert_eq!(out.bytes(), b":1\r\n", "{line}");
+            for asked in ["DEBUG DIGEST-VALUE", "PEXPIRETIME", "OBJECT ENCODING", "TYPE"] {
+                let [of_source, of_copy] =
+                    [source, "d"].map(|key| bench.run(&mut client, &format!("{asked} {key}")));
+                assert_eq!(of_source, of_copy, "{asked} {source}");
+            }
+            // In pages of its own.
+            let before = bench.run(&mut client, &format!("DEBUG DIGEST-VALUE {source}"));
+            bench.run(&mut client, &format!("DEL {source}"));
+            assert_eq!(bench.run(&mut client, "DEBUG DIGEST-VALUE d"), before, "{source}");
         }
     }
 

@@ -3,11 +3,11 @@
 use super::CommandError;
 use super::snapshot_session::{required_by, snapshot_error, snapshot_for};
 use crate::keyspace::operand::Operand;
-use crate::keyspace::paged::PastCollection;
+use crate::keyspace::paged::{Paged, PastCollection, whole_at};
 use crate::server::Server;
 use crate::session::Session;
 use crate::value::ValueType;
-use sexton_engine::{Latched, Seq, Snapshot, TxBuf};
+use sexton_engine::{EngineError, Latched, Meta, Seq, Snapshot, TxBuf};
 use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,6 +38,23 @@ impl Past {
             *self = Self::None;
         }
         is_wanted
+    }
+
+    /// What was made before, once.
+    pub(super) fn take_made(&mut self) -> Option<Made> {
+        match std::mem::take(self) {
+            Self::Made(made) => Some(*made),
+            other => {
+                *self = other;
+                None
+            }
+        }
+    }
+
+    /// True while a snapshot is read, and there is no transaction.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        matches!(self, Self::Open(_))
     }
 
     /// When the request began that stores what was made before.
@@ -107,6 +124,25 @@ impl PastKeys {
             }
         }
         None
+    }
+
+    /// What a key held, a collection in pages as if it lay in one record. `None` for what does not lie in pages, for a string, which shares its
+    /// pages with its copies, and for what takes more than so many bytes or has elements that are due on their own.
+    pub(super) fn whole(
+        &self,
+        key: &[u8],
+        max_bytes: u64,
+    ) -> Result<Option<(Meta, Vec<u8>)>, EngineError> {
+        let found = self.snapshot.get(self.db, key)?;
+        let Some(found) = found.filter(|found| !found.meta.is_expired(self.now_ms)) else {
+            return Ok(None);
+        };
+        match Paged::of(found.meta, &found.value)? {
+            Some(paged) if paged.is_copied_whole(max_bytes) => {
+                whole_at(&self.snapshot, self.db, found.meta, &found.value)
+            }
+            _ => Ok(None),
+        }
     }
 
     /// This was made of the keys.

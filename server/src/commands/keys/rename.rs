@@ -5,7 +5,7 @@
 use super::database_arg;
 use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
 use crate::events::Event;
-use crate::keyspace::paged::Paged;
+use crate::keyspace::paged::{LaidOut, Paged};
 use crate::value::ValueType;
 use sexton_engine::Meta;
 
@@ -76,6 +76,7 @@ enum Value {
     Whole(Meta, Vec<u8>),
     /// A string in pages, which share their memory.
     InPages(Paged),
+    LaidOut(LaidOut),
 }
 
 /// The value of a key of the client's database.
@@ -97,6 +98,7 @@ fn put_copy(
     match value {
         Value::Whole(meta, value) => ctx.put(db, target, *meta, value, event),
         Value::InPages(paged) => ctx.copy_string((source, paged), (db, target), event),
+        Value::LaidOut(pages) => ctx.put_laid_out(db, target, pages, event),
     }
 }
 
@@ -120,7 +122,8 @@ pub(super) fn copy(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     if target_db == db && source == target {
         return Err(SAME_OBJECT);
     }
-    let value = value_of(ctx, Purpose::Read, source);
+    let ahead = ctx.copied_ahead(source, |ctx| replace || !exists(ctx, target_db, target));
+    let value = ahead.map(Value::LaidOut).or_else(|| value_of(ctx, Purpose::Read, source));
     let may_copy = value.is_some() && (!exists(ctx, target_db, target) || replace);
     if let Some(value) = value.filter(|_| may_copy) {
         ctx.tell_replaced(target_db, target);

@@ -148,13 +148,13 @@ impl LaidOut {
     }
 
     /// Writes it, as [`put`] would have. Does nothing where the store keeps no pages.
-    pub fn put(mut self, tx: &mut Tx<'_>, key: Key<'_>) {
+    pub fn put(&self, tx: &mut Tx<'_>, key: Key<'_>) {
         let Ok(collection) = tx.engine().new_collection() else { return };
-        self.root.descriptor.collection = collection;
+        let descriptor = Descriptor { collection, ..self.root.descriptor.clone() };
         let mut pages = tx.pages(key, collection);
         self.pages.0.iter().for_each(|(page, payload)| pages.add(*page, payload));
         // It keeps pages: there is a collection.
-        let _ = pages.put(self.root.meta, &self.root.descriptor.encoded());
+        let _ = pages.put(self.root.meta, &descriptor.encoded());
     }
 }
 

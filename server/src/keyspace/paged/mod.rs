@@ -65,6 +65,15 @@ impl Paged {
         Ok(Some(Self { meta, descriptor }))
     }
 
+    /// True of what is copied as if it lay in one record, in at most so many bytes, and is the same whenever it is: no string, which shares
+    /// its pages with its copies, and nothing with elements that are due on their own.
+    #[must_use]
+    pub fn is_copied_whole(&self, max_bytes: u64) -> bool {
+        self.value_type() != Some(ValueType::String)
+            && !self.meta.has_due_elements()
+            && self.descriptor.totals.bytes <= max_bytes
+    }
+
     /// The same of what was found in memory.
     ///
     /// # Errors
