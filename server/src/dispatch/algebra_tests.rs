@@ -30,7 +30,7 @@ fn command(random: &mut Random) -> String {
     let (one, other, third) = (key(), key(), key());
     let weights = random.below(3);
     let aggregate = ["SUM", "MIN", "MAX"][random.below(3) as usize];
-    match random.below(14) {
+    match random.below(16) {
         0 => format!("SINTER {one} {other}"),
         1 => format!("SUNION {one} {other} {third}"),
         2 => format!("SDIFF {one} {other} {third}"),
@@ -46,6 +46,8 @@ fn command(random: &mut Random) -> String {
         10 => format!("ZINTERCARD 2 {one} {other} LIMIT {weights}"),
         11 => format!("ZUNIONSTORE r 2 {one} {other} AGGREGATE {aggregate}"),
         12 => format!("ZINTERSTORE r 3 {one} {other} {third} WEIGHTS 1 2 3"),
+        13 => format!("ZRANGESTORE r {one} {weights} -2"),
+        14 => format!("ZRANGESTORE r {one} 3 1 BYSCORE REV LIMIT {weights} 700"),
         _ => format!("ZDIFFSTORE r 2 {one} {other}"),
     }
 }
@@ -78,7 +80,7 @@ fn operations_on_several_sets_answer_alike_wherever_the_sets_lie() {
             paged.run(&mut clients.0, &line);
             whole.run(&mut clients.1, &line);
         }
-        for _ in 0..150 {
+        for _ in 0..170 {
             let line = command(&mut random);
             let (outcome, expected) = execute(&mut whole, &mut clients.1, &line);
             assert!(matches!(outcome, Outcome::Done(_)), "{line}: {outcome:?}");

@@ -91,6 +91,31 @@ impl<'c, 'a, 'e, 'k> Operands<'c, 'a, 'e, 'k> {
         self.operands[number].len()
     }
 
+    /// The operand with a number.
+    #[must_use]
+    pub fn get(&self, number: usize) -> &Operand {
+        &self.operands[number]
+    }
+
+    /// Adds the members at some positions of an operand in pages.
+    ///
+    /// # Errors
+    /// The snapshot has ended; they are larger than memory allows.
+    pub fn read_part(
+        &mut self,
+        number: usize,
+        mut left: Range<u64>,
+        members: &mut Members,
+    ) -> Result<(), CommandError> {
+        let Operand::Paged(paged) = &self.operands[number] else { return Ok(()) };
+        let positions = Positions::of(paged).map_err(damaged)?;
+        while !left.is_empty() {
+            self.read(number, positions, (&mut left, PART_MAX_BYTES), members)?;
+            self.check_size(members)?;
+        }
+        Ok(())
+    }
+
     /// Goes through an operand until that fails or `show` answers false: its members, part by part.
     ///
     /// # Errors
@@ -218,7 +243,11 @@ impl<'c, 'a, 'e, 'k> Operands<'c, 'a, 'e, 'k> {
         self.ctx.hand_over_to_the_past_above(self.spent_bytes);
     }
 
-    fn look<L: Look>(&mut self, number: usize, look: &mut L) -> Result<L::Found, CommandError> {
+    /// Looks at the pages of an operand.
+    ///
+    /// # Errors
+    /// It has none; the snapshot has ended.
+    pub fn look<L: Look>(&mut self, number: usize, look: &mut L) -> Result<L::Found, CommandError> {
         if let Some(past) = &mut self.past {
             let Some(collection) = &mut past[number] else {
                 return Err(CommandError::text("ERR storage: pages without a snapshot"));

@@ -3,12 +3,14 @@
 
 use super::bounds::Bounds;
 use super::{head, pair};
-use crate::dispatch::{Args, CommandError, CommandResult, Ctx, Purpose, ToStore};
+use crate::dispatch::{Args, CommandError, CommandResult, Ctx, Operands, Purpose};
 use crate::events::Event;
 use crate::keyspace::collection::{SortedSetEdit, SortedSetView, SortedSets};
-use crate::keyspace::paged::{InPieces, Ranked, Stop};
+use crate::keyspace::operand::{Look, Members, Operand};
+use crate::keyspace::paged::{InPieces, Paged, Ranked, Stop, Structure};
 use crate::number::parse_i64;
 use crate::resp::Reply;
+use crate::value::ValueType;
 use sexton_engine::page::Pages;
 use std::ops::Range;
 
@@ -63,24 +65,37 @@ pub(super) fn zrevrangebylex(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 /// ZRANGESTORE dst src min max [BYSCORE|BYLEX] [REV] [LIMIT offset count]: one operation, logged verbatim; an empty
 /// outcome deletes the destination.
 pub(super) fn zrangestore(ctx: &mut Ctx<'_, '_>) -> CommandResult {
-    let form = Form { source: 2, by: None, descending: None, stores: true };
-    let (request, thresholds) = (Request::parse(ctx.args, form)?, ctx.thresholds());
-    let source = ctx.args.get(2);
-    if let Some(paged) = ctx.paged::<SortedSets>(Purpose::Read, source)? {
-        let set = ctx.read_ranked(source, &paged, |set, pages, _| {
-            let ranks = request.ranks_in_pages((set, pages))?;
-            let members = set.range(pages, ranks)?.collect::<Result<Vec<_>, _>>()?;
-            Ok(SortedSetEdit::of_distinct(members, &thresholds))
-        });
-        return ctx.store(ctx.args.get(1), ToStore::Whole(set), Event::sorted_set("zrangestore"));
-    }
-    let set = ctx.lookup::<SortedSets, _>(Purpose::Read, ctx.args.get(2), |set, _| {
-        let Some(set) = set else { return SortedSetEdit::default() };
+    let set = ctx.made_of_keys(|ctx| {
+        let form = Form { source: 2, by: None, descending: None, stores: true };
+        let (request, thresholds) = (Request::parse(ctx.args, form)?, ctx.thresholds());
+        let source = ctx.args.get(form.source);
+        let mut operands = Operands::of(ctx, std::iter::once(source), &[ValueType::SortedSet])?;
+        let set = match operands.get(0) {
+            Operand::Paged(_) => {
+                let ranks = operands.look(0, &mut RanksOf(&request))?;
+                let mut members = Members::default();
+                operands.read_part(0, ranks, &mut members)?;
+                return Ok(SortedSetEdit::of_distinct(members.iter().collect(), &thresholds));
+            }
+            Operand::SortedSet(set) => set.view(),
+            Operand::Nothing | Operand::Set(_) => return Ok(SortedSetEdit::default()),
+        };
         let ranks = request.ranks(&set);
         let members = set.iter().skip(ranks.start).take(ranks.len()).collect();
-        SortedSetEdit::of_distinct(members, &thresholds)
+        Ok(SortedSetEdit::of_distinct(members, &thresholds))
     })?;
-    ctx.store(ctx.args.get(1), ToStore::Whole(set), Event::sorted_set("zrangestore"))
+    ctx.store(ctx.args.get(1), set, Event::sorted_set("zrangestore"))
+}
+
+/// Asks a sorted set in pages for the ranks of the members that are asked for.
+struct RanksOf<'r, 'a>(&'r Request<'a>);
+
+impl Look for RanksOf<'_, '_> {
+    type Found = Range<u64>;
+
+    fn look<P: Pages>(&mut self, paged: &Paged, pages: &P) -> Result<Range<u64>, Stop> {
+        self.0.ranks_in_pages((&Ranked::open(paged)?, pages))
+    }
 }
 
 fn answer(ctx: &mut Ctx<'_, '_>, form: Form) -> CommandResult {
