@@ -9,6 +9,7 @@
 //! `page_bytes` bytes; `totals` counts members, and their bytes plus eight for each score; the tree is as its file says.
 
 mod check;
+mod cut;
 mod index;
 mod iter;
 mod order;
@@ -407,45 +408,6 @@ impl Sorted {
         self.totals.remove(counted(member));
         self.step(pages);
         Ok(Some(old.score))
-    }
-
-    /// Removes the members whose ranks are in `range`. All their pages are read before the first is changed.
-    pub fn remove_range<P: Pages>(
-        &mut self,
-        pages: &mut P,
-        range: Range<u64>,
-        hash_of: &impl Fn(&[u8]) -> u64,
-    ) -> Result<u64, PageError> {
-        let end = range.end.min(self.len());
-        let count = end.saturating_sub(range.start);
-        let mut members = Vec::new();
-        for scored in
-            self.iter(pages, range.start).take(usize::try_from(count).unwrap_or(usize::MAX))
-        {
-            let (_, member) = scored?;
-            let hash = hash_of(member);
-            self.touch(pages, member, hash)?;
-            members.push((member.to_vec(), hash));
-        }
-        for (member, hash) in &members {
-            self.remove(pages, member, *hash)?;
-        }
-        Ok(members.len() as u64)
-    }
-
-    /// Reads all that a removal of the member may read, whatever was removed before it. It is there.
-    fn touch<P: Pages>(&self, pages: &P, member: &[u8], hash: u64) -> Result<(), PageError> {
-        let Some(found) = self.locate(pages, member, hash)? else {
-            return Err(wrong(self.index_page_of(hash), "member of the order"));
-        };
-        let view = IndexPage::parse(pages.read(found.index)?).map_err(at_page(found.index))?;
-        for candidate in view.candidates(fingerprint_of(hash)) {
-            let (_, score) = candidate.map_err(at_page(found.index))?;
-            if let Some(path) = self.tree.find(pages, &Cut::Behind(score, member))? {
-                self.page(pages, path.page)?;
-            }
-        }
-        Ok(())
     }
 
     /// Removes the member at an end, and puts it into `out` in place of what is there; gives its score.

@@ -160,7 +160,7 @@ impl Sorted {
     }
 
     /// Joins a page with a neighbour, if it has become small, both are in memory and one page has room for both.
-    fn join<P: Pages>(&mut self, pages: &mut P, path: Path) -> Result<(), PageError> {
+    pub(super) fn join<P: Pages>(&mut self, pages: &mut P, path: Path) -> Result<(), PageError> {
         let page_bytes = self.sizes.page_bytes;
         if pages.read(page_id(path.page))?.len() >= page_bytes / 4 {
             return Ok(());

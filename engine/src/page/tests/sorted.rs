@@ -166,7 +166,8 @@ fn history(seed: u64, sizes: SortedSizes, operations: usize, hash: impl Fn(&[u8]
             }
             _ => {
                 let start = random.below(model.scores.len() + 2) as u64;
-                let end = start + random.below(8) as u64;
+                let most = if random.is_one_in(20) { 300 } else { 8 };
+                let end = start + random.below(most) as u64;
                 let gone: Vec<Vec<u8>> = model
                     .all()
                     .iter()
