@@ -16,6 +16,9 @@ pub(super) const LARGE_REQUEST_BYTES: usize = 512 << 10;
 /// So many bytes of pages are gone through in about a millisecond.
 const HEAVY_BYTES: u64 = 1 << 20;
 
+/// A change of an element costs about as much as going through so many.
+const CHANGE_BYTES: u64 = 1 << 10;
+
 /// What a command that was handed over reads.
 enum Elsewhere {
     /// The newest state, under its latches.
@@ -31,6 +34,11 @@ impl Ctx<'_, '_> {
     /// on a helper thread. What it has done is taken back.
     pub fn hand_over_above(&mut self, bytes: u64) {
         self.hand_over(bytes, Elsewhere::InTheStore);
+    }
+
+    /// The same of a command that is going to change so many elements.
+    pub fn hand_over_changes(&mut self, elements: u64) {
+        self.hand_over_above(elements.saturating_mul(CHANGE_BYTES));
     }
 
     /// The same of a command that only reads, and of one string, which is held for it: its latch is free while it runs.

@@ -294,6 +294,8 @@ impl Ctx<'_, '_> {
 
     /// Takes elements out of a list or a sorted set of the client's database: one operation, or none where none are wanted. Log it.
     pub fn take_of_pages(&mut self, key: &[u8], paged: &Paged, pop: Pop) -> Popped {
+        let elements = paged.descriptor.totals.elements;
+        self.hand_over_changes(pop.count.map_or(1, |count| count.min(elements)));
         let reads_here = !self.client.may_miss;
         let access = self.access_kept(key);
         let key_of = self.key_in(self.client.db, key);

@@ -70,6 +70,7 @@ fn pop_of_pages(
     count: Option<usize>,
 ) -> CommandResult {
     let draws = Draws { random: random(), wanted: count.unwrap_or(1) as u64, differ: true };
+    ctx.hand_over_changes(draws.wanted);
     let popped = ctx.change_pages(key, paged, Event::set("spop"), |pages, set: &mut Keyed| {
         let mut taken = Vec::new();
         for nth in 0..draws.wanted {
