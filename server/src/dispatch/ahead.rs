@@ -68,7 +68,7 @@ pub enum ToStore<E> {
     /// Not laid out yet.
     Whole(E),
     /// In pages, and how many elements that has.
-    LaidOut(LaidOut, usize),
+    LaidOut(Box<LaidOut>, usize),
 }
 
 impl<E: Edit> ToStore<E> {
@@ -159,7 +159,7 @@ impl Ctx<'_, '_> {
         let in_pages = self.server.engine.takes_pages().then_some(());
         let pages = in_pages.and_then(|()| LaidOut::of(edit.meta(0), edit.bytes(), inline_bytes));
         Ok(match pages {
-            Some(pages) => ToStore::LaidOut(pages, edit.len()),
+            Some(pages) => ToStore::LaidOut(Box::new(pages), edit.len()),
             None => ToStore::Whole(edit),
         })
     }

@@ -76,7 +76,8 @@ enum Value {
     Whole(Meta, Vec<u8>),
     /// A string in pages, which share their memory.
     InPages(Paged),
-    LaidOut(LaidOut),
+    /// A copy that was made ahead.
+    LaidOut(Box<LaidOut>),
 }
 
 /// The value of a key of the client's database.
@@ -123,7 +124,9 @@ pub(super) fn copy(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         return Err(SAME_OBJECT);
     }
     let ahead = ctx.copied_ahead(source, |ctx| replace || !exists(ctx, target_db, target));
-    let value = ahead.map(Value::LaidOut).or_else(|| value_of(ctx, Purpose::Read, source));
+    let value = ahead
+        .map(|copy| Value::LaidOut(Box::new(copy)))
+        .or_else(|| value_of(ctx, Purpose::Read, source));
     let may_copy = value.is_some() && (!exists(ctx, target_db, target) || replace);
     if let Some(value) = value.filter(|_| may_copy) {
         ctx.tell_replaced(target_db, target);
