@@ -6,7 +6,7 @@ use super::client::Client;
 use super::guard::miss;
 use super::past::{Past, PastKeys};
 use super::table::key_positions;
-use super::{Args, CommandError, CommandResult, CommandSpec, Ctx, Executor, Outcome};
+use super::{Args, CommandError, CommandResult, CommandSpec, Ctx, Executor, Outcome, Purpose};
 use crate::client_memory::load_max_bytes;
 use crate::events::Event;
 use crate::keyspace::collection::Edit;
@@ -89,7 +89,8 @@ impl Ctx<'_, '_> {
         &mut self,
         make: impl FnOnce(&mut Self) -> Result<E, CommandError>,
     ) -> Result<ToStore<E>, CommandError> {
-        if let Some(made) = self.take_made() {
+        // Who has made it has counted its looks.
+        if let Some(made) = self.take_made(self.purpose_of_read()) {
             return Ok(made);
         }
         let edit = make(self)?;
@@ -107,7 +108,7 @@ impl Ctx<'_, '_> {
         source: &[u8],
         may_copy: impl FnOnce(&mut Self) -> bool,
     ) -> Option<LaidOut> {
-        if let Some(copy) = self.take_made() {
+        if let Some(copy) = self.take_made(Purpose::Read) {
             return Some(copy);
         }
         let (db, max_bytes) = (self.client.db, load_max_bytes(self.server));
@@ -135,10 +136,9 @@ impl Ctx<'_, '_> {
     }
 
     /// What was made before.
-    fn take_made<T: 'static>(&mut self) -> Option<T> {
-        let made = self.client.past.take_made()?;
+    fn take_made<T: 'static>(&mut self, purpose: Purpose) -> Option<T> {
+        let (made, db) = (self.client.past.take_made()?, self.client.db);
         // What is due of the keys goes before this is logged.
-        let (db, purpose) = (self.client.db, self.purpose_of_read());
         for key in sources(self.spec, self.args) {
             self.inspect(purpose, db, key, |_, _| ());
         }
