@@ -262,16 +262,14 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// A key was looked up for reading.
-    pub fn count_lookup(&self, found: bool) {
-        let counter = if found { &self.hits } else { &self.misses };
-        counter.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Several keys were looked up for reading.
+    /// So many look-ups for reading found a key, and so many did not.
+    #[inline]
     pub fn count_lookups(&self, hits: u64, misses: u64) {
-        self.hits.fetch_add(hits, Ordering::Relaxed);
-        self.misses.fetch_add(misses, Ordering::Relaxed);
+        for (counter, count) in [(&self.hits, hits), (&self.misses, misses)] {
+            if count > 0 {
+                counter.fetch_add(count, Ordering::Relaxed);
+            }
+        }
     }
 
     /// Keys were deleted because they had expired.

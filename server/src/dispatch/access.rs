@@ -34,11 +34,12 @@ impl Purpose {
 }
 
 impl<'e> Ctx<'_, 'e> {
-    /// What a reading look is for: where the request runs again, it was counted before.
-    #[must_use]
-    pub fn purpose_of_read(&self) -> Purpose {
-        let runs_again = self.client.is_heavy || self.client.search.is_some();
-        if runs_again { Purpose::Write } else { Purpose::Read }
+    /// A key was looked up for reading.
+    pub(super) fn count_lookup(&mut self, db: usize, key: &[u8], found: bool) {
+        self.changes.count_lookup(found);
+        if !found {
+            self.changes.tell(&self.server.events, db, key, Event::MISS);
+        }
     }
 
     /// Passes the newest value of a key to `look`, without copying it, together with the reply.
@@ -66,7 +67,7 @@ impl<'e> Ctx<'_, 'e> {
     ) -> R {
         if let Some(past) = &self.client.snapshot_session {
             let entry = past.entry(key);
-            self.server.stats.count_lookup(entry.is_some());
+            self.changes.count_lookup(entry.is_some());
             return look(entry, self.out);
         }
         let key = self.key_in(db, key);
@@ -76,7 +77,7 @@ impl<'e> Ctx<'_, 'e> {
             match tx.find(key) {
                 Found::Live(entry) if removed_due || !entry.is_due(self.now_ms) => {
                     if purpose != Purpose::Write {
-                        self.server.stats.count_lookup(true);
+                        self.changes.count_lookup(true);
                     }
                     if !purpose.sets_access(&self.client.session) {
                         return look(Some(entry), self.out);
@@ -101,8 +102,7 @@ impl<'e> Ctx<'_, 'e> {
             }
         }
         if purpose != Purpose::Write {
-            self.server.stats.count_lookup(false);
-            self.changes.tell(&self.server.events, db, key.bytes, Event::MISS);
+            self.count_lookup(db, key.bytes, false);
         }
         look(None, self.out)
     }

@@ -89,8 +89,7 @@ impl Ctx<'_, '_> {
         &mut self,
         make: impl FnOnce(&mut Self) -> Result<E, CommandError>,
     ) -> Result<ToStore<E>, CommandError> {
-        // Who has made it has counted its looks.
-        if let Some(made) = self.take_made(self.purpose_of_read()) {
+        if let Some(made) = self.take_made() {
             return Ok(made);
         }
         let edit = make(self)?;
@@ -108,7 +107,7 @@ impl Ctx<'_, '_> {
         source: &[u8],
         may_copy: impl FnOnce(&mut Self) -> bool,
     ) -> Option<LaidOut> {
-        if let Some(copy) = self.take_made(Purpose::Read) {
+        if let Some(copy) = self.take_made() {
             return Some(copy);
         }
         let (db, max_bytes) = (self.client.db, load_max_bytes(self.server));
@@ -136,11 +135,11 @@ impl Ctx<'_, '_> {
     }
 
     /// What was made before.
-    fn take_made<T: 'static>(&mut self, purpose: Purpose) -> Option<T> {
+    fn take_made<T: 'static>(&mut self) -> Option<T> {
         let (made, db) = (self.client.past.take_made()?, self.client.db);
         // What is due of the keys goes before this is logged.
         for key in sources(self.spec, self.args) {
-            self.inspect(purpose, db, key, |_, _| ());
+            self.inspect(Purpose::Read, db, key, |_, _| ());
         }
         made.value.downcast().ok().map(|value| *value)
     }

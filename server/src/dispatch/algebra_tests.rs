@@ -131,6 +131,7 @@ fn what_takes_long_and_only_reads_sees_one_instant() {
         ("SINTERCARD 2 s t LIMIT 5", ":5\r\n"),
     ] {
         bench.executor.may_block = false;
+        let hits = bench.server.stats.hits();
         let (mut outcome, mut answered) = execute(&mut bench, &mut client, line);
         let is_short = line.ends_with("LIMIT 5") || line.ends_with("none");
         assert_eq!(matches!(outcome, Outcome::Offload), !is_short, "{line}: {outcome:?}");
@@ -140,6 +141,7 @@ fn what_takes_long_and_only_reads_sees_one_instant() {
         }
         assert!(matches!(outcome, Outcome::Done(_)), "{line}: {outcome:?}");
         assert_eq!(String::from_utf8_lossy(&answered), reply, "{line}");
+        assert_eq!(bench.server.stats.hits() - hits, 2, "{line}: counted once");
     }
     // One that stores what it makes has its latches only then.
     bench.executor.may_block = false;
@@ -170,6 +172,7 @@ fn a_transaction_or_a_script_with_a_command_that_takes_long_runs_on_a_helper_thr
     let queued = ["WATCH n", "MULTI", "SELECT 1", "INCR n", "SELECT 0", "INCR n", "SUBSTR n 0 0"];
     bench.run_all(&mut client, &queued);
     bench.run(&mut client, "SINTERCARD 2 s t");
+    let hits = bench.server.stats.hits();
     let (outcome, reply) = execute(&mut bench, &mut client, "EXEC");
     assert!(matches!(outcome, Outcome::Offload) && reply.is_empty(), "{outcome:?}");
     assert_eq!(bench.run(&mut other, "GET n"), "$-1\r\n", "all of it was taken back");
@@ -177,6 +180,7 @@ fn a_transaction_or_a_script_with_a_command_that_takes_long_runs_on_a_helper_thr
     bench.executor.may_block = true;
     let expected = "*6\r\n+OK\r\n:1\r\n+OK\r\n:1\r\n$1\r\n1\r\n:20000\r\n";
     assert_eq!(String::from_utf8_lossy(&execute(&mut bench, &mut client, "EXEC").1), expected);
+    assert_eq!(bench.server.stats.hits() - hits, 3, "what was taken back has not looked");
     let counted = bench.run(&mut other, "INFO commandstats");
     assert!(counted.contains("cmdstat_substr:calls=1,"), "{counted}");
     // It still watches what it has watched.

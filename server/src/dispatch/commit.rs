@@ -301,11 +301,18 @@ pub(super) fn publish(
     (called, required): (Called, Seq),
 ) -> (Called, Seq) {
     let required = required.max(client.take_hold());
-    changes.publish(&server.events, required);
+    tell(server, changes, required);
     match untellable(server, required) {
         Some(error) if !has_written => (refuse(server, client, out, &error, mark), 0),
         _ => (called, required),
     }
+}
+
+/// What a transaction that depends on writes up to `required` has changed and looked at becomes known.
+pub(super) fn tell(server: &Server, changes: &mut Changes, required: Seq) {
+    let (hits, misses) = changes.take_lookups();
+    server.stats.count_lookups(hits, misses);
+    changes.publish(&server.events, required);
 }
 
 /// Takes back what a transaction has written. Where a part of it has its place in the order of writes already, that

@@ -3,7 +3,7 @@
 use super::after::{account, drop_if_muted, refuse, refuse_cut, show_monitors, write_error};
 use super::call::{Called, answer_from_the_past, answer_long, call, call_missing, read_snapshot};
 use super::client::{Client, Queued};
-use super::commit::{commit, publish, take_back};
+use super::commit::{commit, publish, take_back, tell};
 use super::exec::abort;
 use super::fast_counts::{FastCounts, PlainSpecs};
 use super::gate::{Refusal, Verdict, wait_or_refuse};
@@ -360,7 +360,7 @@ impl Executor {
                             waiter
                         });
                         let required = commit(server, tx, changes, scope, &self.hashes);
-                        changes.publish(&server.events, required);
+                        tell(server, changes, required);
                         client.waiter = Some(Arc::clone(&waiter));
                         return Outcome::Blocks(waiter);
                     }
@@ -368,7 +368,7 @@ impl Executor {
                         out.truncate(mark);
                         // What was due of the collection is gone.
                         let required = commit(server, tx, changes, scope, &self.hashes);
-                        changes.publish(&server.events, required);
+                        tell(server, changes, required);
                         return Outcome::Offload;
                     }
                     Ok(called) => (called, commit(server, tx, changes, scope, &self.hashes)),

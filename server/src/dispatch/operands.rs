@@ -3,7 +3,7 @@
 //! A worker goes on for about a millisecond. A command that takes longer begins again on a helper thread, on a snapshot, so that no
 //! latch is held however long it takes, and little of what is on a device is in memory at a time.
 
-use super::{CommandError, Ctx, OUT_OF_MEMORY, Past, REPLAY_MS, snapshot_error};
+use super::{CommandError, Ctx, OUT_OF_MEMORY, Past, Purpose, REPLAY_MS, snapshot_error};
 use crate::client_memory::load_max_bytes;
 use crate::keyspace::operand::{Asked, Look, Meeting, Members, Operand, Part, Positions, Scores};
 use crate::keyspace::paged::{Failed, Paged, PastCollection, over};
@@ -62,12 +62,15 @@ impl<'c, 'a, 'e, 'k> Operands<'c, 'a, 'e, 'k> {
                 operands.push(operand);
                 collections.push(collection);
             }
+            let db = ctx.client.db;
+            for (key, operand) in keys.iter().zip(&operands) {
+                ctx.count_lookup(db, key, !matches!(operand, Operand::Nothing));
+            }
             return Ok(Self { ctx, keys, operands, past: Some(collections), spent_bytes: 0 });
         }
         let db = ctx.client.db;
-        let purpose = ctx.purpose_of_read();
         for key in &keys {
-            operands.push(ctx.inspect(purpose, db, key, |entry, _| match entry {
+            operands.push(ctx.inspect(Purpose::Read, db, key, |entry, _| match entry {
                 Some(entry) if entry.meta().is_paged() => match Paged::of_entry(entry) {
                     Ok(Some(paged)) => Ok(Operand::of_paged(paged, types)?),
                     Ok(None) => Ok(Operand::Nothing),

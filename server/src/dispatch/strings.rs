@@ -37,9 +37,9 @@ impl Ctx<'_, '_> {
         goes_through: impl Fn(u64) -> u64,
         mut look: impl FnMut(Option<&dyn StringBytes>, &mut Reply) -> Result<R, Stop>,
     ) -> Result<R, CommandError> {
-        let purpose = self.purpose_of_read();
-        if let Some(paged) = self.paged::<Strings>(purpose, key)? {
+        if let Some(paged) = self.paged::<Strings>(Purpose::Read, key)? {
             if let LongReply::Open(open) = std::mem::take(&mut self.client.long_reply) {
+                self.changes.count_lookup(true);
                 return read_apart(*open, self.out, look);
             }
             self.hand_over_apart_above(goes_through(paged.descriptor.totals.bytes));
@@ -63,7 +63,6 @@ impl Ctx<'_, '_> {
         let found =
             self.inspect(Purpose::Write, db, key, |entry, _| entry.map(|entry| entry.meta()));
         found.filter(|meta| meta.is_paged() && of(*meta) == Some(ValueType::String))?;
-        let purpose = if self.client.is_heavy { Purpose::Write } else { purpose };
         let paged = self.paged::<Strings>(purpose, key).ok()??;
         self.hand_over_above(paged.descriptor.totals.bytes);
         self.read_pages(key, &paged, |string: &LongString, pages, _| {

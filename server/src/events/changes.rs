@@ -67,6 +67,8 @@ pub struct Changes {
     /// Changes and log forms of the command that runs.
     written: u32,
     logged: u32,
+    /// Looks of the transaction that found a key, and that did not: what is taken back has not looked.
+    looks: (u64, u64),
 }
 
 impl Changes {
@@ -89,6 +91,20 @@ impl Changes {
     #[inline]
     pub fn note_logged(&mut self) {
         self.logged += 1;
+    }
+
+    /// A key was looked up for reading.
+    #[inline]
+    pub fn count_lookup(&mut self, found: bool) {
+        let (hits, misses) = &mut self.looks;
+        *(if found { hits } else { misses }) += 1;
+    }
+
+    /// The looks that were counted, once: hits and misses.
+    #[inline]
+    #[must_use]
+    pub fn take_lookups(&mut self) -> (u64, u64) {
+        std::mem::take(&mut self.looks)
     }
 
     /// `key` was written by the command that runs.
@@ -179,6 +195,7 @@ impl Changes {
     pub fn forget(&mut self) {
         self.list = Vec::new();
         self.ready = Vec::new();
+        self.looks = (0, 0);
     }
 
     /// Keys that may have elements for waiters, in the order of the writes.

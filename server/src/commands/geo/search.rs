@@ -52,7 +52,7 @@ pub(super) fn geosearchstore(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 fn run(ctx: &mut Ctx<'_, '_>, form: Form, may_store: bool) -> CommandResult {
     let (args, thresholds) = (ctx.args, ctx.thresholds());
     let source = args.get(if form == Form::SearchStore { 2 } else { 1 });
-    let outcome = if let Some(paged) = ctx.paged::<SortedSets>(ctx.purpose_of_read(), source)? {
+    let outcome = if let Some(paged) = ctx.paged::<SortedSets>(Purpose::Read, source)? {
         search_pages(ctx, (form, may_store), source, &paged)?
     } else {
         ctx.lookup::<SortedSets, _>(Purpose::Read, source, |set, out| {

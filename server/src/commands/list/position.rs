@@ -83,8 +83,8 @@ fn choose(sought: &Sought<'_>, mut matches: Vec<u64>, len: u64) -> Vec<u64> {
 pub(super) fn lpos(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let options = Options::parse(ctx.args)?;
     let (key, element) = (ctx.args.get(1), ctx.args.get(2));
-    let (sought, purpose) = (options.sought(element), ctx.purpose_of_read());
-    let found = if let Some(paged) = ctx.paged::<Lists>(purpose, key)? {
+    let sought = options.sought(element);
+    let found = if let Some(paged) = ctx.paged::<Lists>(Purpose::Read, key)? {
         ctx.search_list(key, &paged, &sought)?
     } else {
         ctx.lookup::<Lists, _>(Purpose::Read, key, |list, _| {

@@ -33,7 +33,7 @@ fn run(ctx: &mut Ctx<'_, '_>, read_only: bool) -> CommandResult {
     let reads_all_keys = ctx.client.may_with_all_keys(ctx.spec, ctx.args, KeyRights::READ);
     let mut options = Options::parse(ctx.args, read_only, reads_all_keys)?;
     let key = ctx.args.get(1);
-    let paged = ctx.paged_of(ctx.purpose_of_read(), key, &WANTED)?;
+    let paged = ctx.paged_of(Purpose::Read, key, &WANTED)?;
     let mut source = match &paged {
         Some(paged) => Source::unread(paged),
         None => Source::of_record(ctx, key)?,
