@@ -5,7 +5,7 @@ use super::bounds::Bounds;
 use super::{head, pair};
 use crate::dispatch::{Args, CommandError, CommandResult, Ctx, Operands, Purpose};
 use crate::events::Event;
-use crate::keyspace::collection::{SortedSetEdit, SortedSetView, SortedSets};
+use crate::keyspace::collection::{SortedSetEdit, SortedSetView, SortedSets, Thresholds};
 use crate::keyspace::operand::{Look, Members, Operand};
 use crate::keyspace::paged::{InPieces, Paged, Ranked, Stop, Structure};
 use crate::number::parse_i64;
@@ -72,7 +72,10 @@ pub(super) fn zrangestore(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         let mut operands = Operands::of(ctx, std::iter::once(source), &[ValueType::SortedSet])?;
         let set = match operands.get(0) {
             Operand::Paged(_) => {
-                let ranks = operands.look(0, &mut RanksOf(&request))?;
+                let ranks = match operands.look(0, &mut Asked(&request, &thresholds))? {
+                    Found::Few(set) => return Ok(set),
+                    Found::Many(ranks) => ranks,
+                };
                 let mut members = Members::default();
                 operands.read_part(0, ranks, &mut members)?;
                 return Ok(SortedSetEdit::of_distinct(members.iter().collect(), &thresholds));
@@ -87,14 +90,29 @@ pub(super) fn zrangestore(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     ctx.store(ctx.args.get(1), set, Event::sorted_set("zrangestore"))
 }
 
-/// Asks a sorted set in pages for the ranks of the members that are asked for.
-struct RanksOf<'r, 'a>(&'r Request<'a>);
+/// So many members are read of pages at once.
+const FEW: u64 = 256;
 
-impl Look for RanksOf<'_, '_> {
-    type Found = Range<u64>;
+/// Asks a sorted set in pages for the members that are asked for.
+struct Asked<'r, 'a>(&'r Request<'a>, &'r Thresholds);
 
-    fn look<P: Pages>(&mut self, paged: &Paged, pages: &P) -> Result<Range<u64>, Stop> {
-        self.0.ranks_in_pages((&Ranked::open(paged)?, pages))
+enum Found {
+    Few(SortedSetEdit),
+    /// Their ranks.
+    Many(Range<u64>),
+}
+
+impl Look for Asked<'_, '_> {
+    type Found = Found;
+
+    fn look<P: Pages>(&mut self, paged: &Paged, pages: &P) -> Result<Found, Stop> {
+        let set = Ranked::open(paged)?;
+        let ranks = self.0.ranks_in_pages((&set, pages))?;
+        if ranks.end - ranks.start > FEW {
+            return Ok(Found::Many(ranks));
+        }
+        let members = set.range(pages, ranks)?.collect::<Result<Vec<_>, _>>()?;
+        Ok(Found::Few(SortedSetEdit::of_distinct(members, self.1)))
     }
 }
 
