@@ -54,6 +54,8 @@ def operations():
         "SINTERCARD large other": ["SINTERCARD", 2, "large", "other"],
         "the same in a script": ["EVAL", "return redis.call('SINTERCARD',2,KEYS[1],KEYS[2])", 2, "large", "other"],
         "SINTERSTORE large other": ["SINTERSTORE", "made", "large", "other"],
+        "ZRANGESTORE of all": ["ZRANGESTORE", "made", "scored", 0, -1],
+        "COPY large": ["COPY", "large", "made", "REPLACE"],
     }
     return {**{name: [words] * TIMES for name, words in often.items()}, **{name: [words] * 3 for name, words in seldom.items()}}
 
