@@ -185,9 +185,7 @@ impl Ctx<'_, '_> {
         made: ToStore<E>,
         event: Event,
     ) -> CommandResult {
-        if let ToStore::Whole(edit) = &made
-            && !edit.is_empty()
-        {
+        if let ToStore::Whole(edit) = &made {
             self.check_size(edit)?;
         }
         let (db, len) = (self.client.db, made.len());

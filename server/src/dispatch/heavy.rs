@@ -41,6 +41,12 @@ impl Ctx<'_, '_> {
         self.hand_over_above(elements.saturating_mul(CHANGE_BYTES));
     }
 
+    /// So many elements a command may change where it runs.
+    #[must_use]
+    pub fn changes_max(&self) -> u64 {
+        if self.client.may_hand_over { HEAVY_BYTES / CHANGE_BYTES } else { u64::MAX }
+    }
+
     /// The same of a command that only reads, and of one string, which is held for it: its latch is free while it runs.
     pub fn hand_over_apart_above(&mut self, bytes: u64) {
         self.hand_over(bytes, Elsewhere::Held);

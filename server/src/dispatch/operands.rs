@@ -6,7 +6,7 @@
 use super::{CommandError, Ctx, OUT_OF_MEMORY, Past, Purpose, REPLAY_MS, snapshot_error};
 use crate::client_memory::load_max_bytes;
 use crate::keyspace::operand::{Asked, Look, Meeting, Members, Operand, Part, Positions, Scores};
-use crate::keyspace::paged::{Failed, Paged, PastCollection, over};
+use crate::keyspace::paged::{Extent, Failed, Paged, PastCollection, over};
 use crate::value::ValueType;
 use sexton_engine::page::PageError;
 use std::ops::Range;
@@ -155,9 +155,14 @@ impl<'c, 'a, 'e, 'k> Operands<'c, 'a, 'e, 'k> {
         self.past.is_none() && self.ctx.client.may_miss && !self.ctx.client.may_hand_over
     }
 
-    /// So many bytes are read together at most.
-    fn step_max_bytes(&self) -> u64 {
-        if self.begins_again_often() { u64::MAX } else { STEP_MAX_BYTES }
+    /// The first of the positions `left`, which are read together: at most about so many bytes.
+    fn take_step(&mut self, extent: Extent, left: &mut Range<u64>, bytes: u64) -> Range<u64> {
+        let max_bytes = if self.begins_again_often() { u64::MAX } else { STEP_MAX_BYTES };
+        let step = extent.step_of(bytes.min(max_bytes));
+        let positions = left.start..left.end.min(left.start.saturating_add(step));
+        left.start = positions.end;
+        self.spend(extent.bytes_of(positions.end - positions.start));
+        positions
     }
 
     /// Adds the members of an operand in pages that are at the first of the positions `left`, about so many bytes.
@@ -168,13 +173,10 @@ impl<'c, 'a, 'e, 'k> Operands<'c, 'a, 'e, 'k> {
         (left, bytes): (&mut Range<u64>, u64),
         members: &mut Members,
     ) -> Result<(), CommandError> {
-        let step = positions.extent.step_of(bytes.min(self.step_max_bytes()));
         let end_bytes = members.memory_bytes().saturating_add(bytes);
         while !left.is_empty() && members.memory_bytes() < end_bytes {
-            let end = left.end.min(left.start.saturating_add(step));
-            self.spend(positions.extent.bytes_of(end - left.start));
-            self.look(number, &mut Part { positions: left.start..end, members: &mut *members })?;
-            left.start = end;
+            let positions = self.take_step(positions.extent, left, bytes);
+            self.look(number, &mut Part { positions, members: &mut *members })?;
         }
         Ok(())
     }
@@ -195,15 +197,10 @@ impl<'c, 'a, 'e, 'k> Operands<'c, 'a, 'e, 'k> {
         };
         if paged.count() <= MEMBERS_PER_LOOK * numbers.len() {
             let Positions { count, extent } = Positions::of(paged).map_err(damaged)?;
-            let step = extent.step_of(self.step_max_bytes());
-            let mut met = Asked::of(asked, numbers);
-            let mut left = 0..count;
+            let (mut met, mut left) = (Asked::of(asked, numbers), 0..count);
             while !left.is_empty() {
-                let end = left.end.min(left.start.saturating_add(step));
-                self.spend(extent.bytes_of(end - left.start));
-                let positions = left.start..end;
+                let positions = self.take_step(extent, &mut left, u64::MAX);
                 self.look(number, &mut Meeting { positions, asked: &mut met })?;
-                left.start = end;
             }
             return Ok(met.into_scores(numbers));
         }

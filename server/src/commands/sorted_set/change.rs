@@ -257,27 +257,24 @@ pub(super) fn zremrangebylex(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     remove_within(ctx, "zremrangebylex", bounds)
 }
 
-/// In sets of more, a worker asks how many go before it begins.
-const MANY: u64 = 1000;
-
 fn remove_within(ctx: &mut Ctx<'_, '_>, event: &'static str, bounds: Bounds<'_>) -> CommandResult {
     let key = ctx.args.get(1);
     if let Some(paged) = ctx.paged::<SortedSets>(Purpose::Write, key)? {
         let event = Event::sorted_set(event);
-        if paged.descriptor.totals.elements > MANY {
-            let ranks = ctx.read_ranked(key, &paged, |set, pages, _| {
-                bounds.ranks_in_pages((set, pages), false, 0)
-            });
-            ctx.hand_over_changes(ranks.end - ranks.start);
-        }
+        let (most, mut too_many) = (ctx.changes_max(), 0);
         let done = ctx.change_pages(key, &paged, event, |pages, set: &mut Ranked| {
             let ranks = bounds.ranks_in_pages((set, pages), false, 0)?;
-            if ranks.is_empty() {
+            let count = ranks.end - ranks.start;
+            if count > most {
+                too_many = count;
+            }
+            if count == 0 || count > most {
                 return Ok(None);
             }
-            set.remove_range(pages, ranks.clone())?;
-            Ok(Some((ranks.end - ranks.start) as i64))
+            set.remove_range(pages, ranks)?;
+            Ok(Some(count as i64))
         });
+        ctx.hand_over_changes(too_many);
         if done.is_some() {
             ctx.log_request();
         }

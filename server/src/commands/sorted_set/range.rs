@@ -72,7 +72,7 @@ pub(super) fn zrangestore(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         let mut operands = Operands::of(ctx, std::iter::once(source), &[ValueType::SortedSet])?;
         let set = match operands.get(0) {
             Operand::Paged(_) => {
-                let ranks = match operands.look(0, &mut Asked(&request, &thresholds))? {
+                let ranks = match operands.look(0, &mut Wanted(&request, &thresholds))? {
                     Found::Few(set) => return Ok(set),
                     Found::Many(ranks) => ranks,
                 };
@@ -94,7 +94,7 @@ pub(super) fn zrangestore(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 const FEW: u64 = 256;
 
 /// Asks a sorted set in pages for the members that are asked for.
-struct Asked<'r, 'a>(&'r Request<'a>, &'r Thresholds);
+struct Wanted<'r, 'a>(&'r Request<'a>, &'r Thresholds);
 
 enum Found {
     Few(SortedSetEdit),
@@ -102,7 +102,7 @@ enum Found {
     Many(Range<u64>),
 }
 
-impl Look for Asked<'_, '_> {
+impl Look for Wanted<'_, '_> {
     type Found = Found;
 
     fn look<P: Pages>(&mut self, paged: &Paged, pages: &P) -> Result<Found, Stop> {
