@@ -259,6 +259,8 @@ pub struct Counters {
     expired_fields: AtomicU64,
     evicted_keys: AtomicU64,
     evicted_clients: AtomicU64,
+    /// Of the collections that the engine has seen go, those before CONFIG RESETSTAT.
+    freed_before: AtomicU64,
 }
 
 impl Counters {
@@ -328,8 +330,15 @@ impl Counters {
         self.evicted_keys.load(Ordering::Relaxed)
     }
 
-    /// CONFIG RESETSTAT.
-    pub fn reset(&self) {
+    /// Collections whose memory was freed in the background, where the engine says `gone` of all of them.
+    #[must_use]
+    pub fn freed(&self, gone: u64) -> u64 {
+        gone.saturating_sub(self.freed_before.load(Ordering::Relaxed))
+    }
+
+    /// CONFIG RESETSTAT, when `gone` collections have gone.
+    pub fn reset(&self, gone: u64) {
+        self.freed_before.store(gone, Ordering::Relaxed);
         let evicted = [&self.evicted_keys, &self.evicted_clients];
         let expired = [&self.expired_keys, &self.expired_fields];
         for counter in [&self.hits, &self.misses].into_iter().chain(expired).chain(evicted) {

@@ -18,6 +18,8 @@ const SANITIZE: &[(&str, u8)] = &[("no", 0), ("yes", 1), ("clients", 2)];
 const FREED_BY_COMPACTION: &str = "what a deleted key holds is freed beside its deletion";
 const OWN_ENCODING: &str = "lists and sets are kept in a form of their own here";
 const OWN_WAY: &str = "memory and expiry work in another way here";
+/// Of directives that weaken checks which are always made.
+const ALWAYS_CHECKED: &str = "payloads and files are always checked as with `yes`";
 const NO_DEFRAG_SETTINGS: &str = "active defragmentation is not built";
 const NO_DEFRAG: &str = "Active defragmentation cannot be enabled: it requires a Redis server \
     compiled with a modified Jemalloc like the one shipped by default with the Redis source \
@@ -60,7 +62,7 @@ pub(super) const TABLE: &[Directive] = &[
     memory("hll-sparse-max-bytes", 0, LONG_MAX, "3000"),
     memory("stream-node-max-bytes", 0, LONG_MAX, "4096"),
     int("stream-node-max-entries", 0, LONG_MAX, "100"),
-    choice("sanitize-dump-payload", SANITIZE, "no").no_effect(OWN_WAY),
+    choice("sanitize-dump-payload", SANITIZE, "no").no_effect(ALWAYS_CHECKED),
     yes_no("activerehashing", "yes").no_effect(OWN_WAY),
     yes_no("jemalloc-bg-thread", "yes").no_effect(OWN_WAY),
     yes_no("activedefrag", "no").refused(NO_DEFRAG),

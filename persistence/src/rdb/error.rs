@@ -43,7 +43,7 @@ pub enum RdbError {
     },
     /// A ziplist, listpack, intset or zipmap that is damaged.
     BadPacked {
-        /// Which of them.
+        /// Which of them, in Redis' words.
         format: &'static str,
         /// Offset in it.
         at: usize,
@@ -107,7 +107,9 @@ impl fmt::Display for RdbError {
             Self::TooLarge { at, bytes } => {
                 write!(f, "at offset {at}: {bytes} bytes once unpacked, more than is allowed")
             }
-            Self::BadPacked { format, at } => write!(f, "damaged {format} (its byte {at})"),
+            Self::BadPacked { format, at } => {
+                write!(f, "{format} integrity check failed (its byte {at})")
+            }
             Self::BadValue { reason } => f.write_str(reason),
             Self::NoFunction { found } => write!(f, "type {found} is not a function library"),
             Self::NotRdb => f.write_str("Wrong signature trying to load DB from file"),

@@ -30,7 +30,7 @@ mod value;
 mod worth;
 mod writer;
 
-pub use dump::{check_payload, dump, dump_functions, read_functions, read_payload};
+pub use dump::{check_payload, dump, dump_functions, read_functions, read_payload, with_checksum};
 pub use element::{CollectionKind, Element};
 pub use error::RdbError;
 pub use input::Input;

@@ -72,6 +72,7 @@ pub struct Reader<'a> {
     version: u16,
     dialect: Dialect,
     ended: bool,
+    takes_any_checksum: bool,
 }
 
 /// Whether bytes are the start of an RDB file.
@@ -109,7 +110,13 @@ impl<'a> Reader<'a> {
             other => other,
         })?;
         let (dialect, version) = parse_header(header)?;
-        Ok(Self { input, version, dialect, ended: false })
+        Ok(Self { input, version, dialect, ended: false, takes_any_checksum: false })
+    }
+
+    /// The same, where `takes_any` also of a file whose checksum is another than announced.
+    #[must_use]
+    pub fn taking_any_checksum(self, takes_any: bool) -> Self {
+        Self { takes_any_checksum: takes_any, ..self }
     }
 
     /// Number of the file's version.
@@ -217,7 +224,7 @@ impl<'a> Reader<'a> {
         let computed = self.input.crc64();
         let announced = u64::from_le_bytes(self.input.take_array()?);
         // Zero: written with `rdbchecksum no`.
-        if announced != 0 && announced != computed {
+        if announced != 0 && announced != computed && !self.takes_any_checksum {
             return Err(RdbError::Checksum { announced, computed });
         }
         Ok(())

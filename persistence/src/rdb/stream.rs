@@ -104,7 +104,10 @@ pub struct Stream {
 const DELETED: i64 = 1;
 const SAME_FIELDS: i64 = 2;
 
-const BAD_NODE: RdbError = RdbError::BadValue { reason: "damaged stream node" };
+/// In Redis' words.
+const STREAM_LISTPACK: &str = "Stream listpack";
+
+const BAD_NODE: RdbError = RdbError::BadPacked { format: STREAM_LISTPACK, at: 0 };
 
 fn raw_id(bytes: [u8; 16]) -> StreamId {
     let id = u128::from_be_bytes(bytes);
@@ -121,14 +124,16 @@ fn read_id(input: &mut Input<'_>) -> Result<StreamId, RdbError> {
 
 /// Appends the entries of one node that are not deleted.
 fn read_node(first: StreamId, bytes: &[u8], out: &mut Vec<StreamEntry>) -> Result<(), RdbError> {
-    let mut node = ListpackReader::new(bytes)?;
+    let mut node = ListpackReader::new(STREAM_LISTPACK, bytes)?;
     let (count, deleted) = (node.integer()?, node.integer()?);
     let mut fields = Strings::default();
     for _ in 0..node.integer()? {
         node.string(&mut fields)?;
     }
     let common = Arc::new(fields);
-    node.integer()?;
+    if node.integer()? != 0 {
+        return Err(BAD_NODE);
+    }
     for _ in 0..count.checked_add(deleted).ok_or(BAD_NODE)? {
         let flags = node.integer()?;
         // Differences wrap: a later entry may have the lower sequence number.
@@ -137,10 +142,13 @@ fn read_node(first: StreamId, bytes: &[u8], out: &mut Vec<StreamEntry>) -> Resul
             seq: first.seq.wrapping_add(node.integer()? as u64),
         };
         let mut values = Strings::default();
+        // To be read backwards: how many elements are between it and the start of the entry.
+        let elements;
         let fields = if flags & SAME_FIELDS != 0 {
             for _ in 0..common.len() {
                 node.string(&mut values)?;
             }
+            elements = common.len() + 3;
             Arc::clone(&common)
         } else {
             let mut fields = Strings::default();
@@ -148,9 +156,12 @@ fn read_node(first: StreamId, bytes: &[u8], out: &mut Vec<StreamEntry>) -> Resul
                 node.string(&mut fields)?;
                 node.string(&mut values)?;
             }
+            elements = fields.len() * 2 + 4;
             Arc::new(fields)
         };
-        node.integer()?;
+        if node.integer()? != elements as i64 {
+            return Err(BAD_NODE);
+        }
         if flags & DELETED == 0 {
             out.push(StreamEntry { id, fields, values });
         }
@@ -220,6 +231,11 @@ fn read_group(input: &mut Input<'_>, found: u8) -> Result<Group, RdbError> {
             consumer.pending.push(read_raw_id(input)?);
         }
         group.consumers.push(consumer);
+    }
+    let mut names: Vec<_> = group.consumers.iter().map(|consumer| &consumer.name).collect();
+    names.sort_unstable();
+    if !names.is_sorted_by(|a, b| a < b) {
+        return Err(RdbError::BadValue { reason: "Duplicate stream consumer detected" });
     }
     Ok(group)
 }
@@ -410,5 +426,39 @@ mod tests {
         stream.groups[0].entries_read = Some(0);
         assert!(!stream.needs_type_19());
         assert_eq!(read(&mut Input::new(&bytes), code::STREAM), Ok(stream));
+    }
+
+    #[test]
+    fn an_entry_that_counts_its_elements_wrong_is_refused() {
+        let node = |first: i64, second: i64| {
+            let mut node = ListpackWriter::new();
+            [2, 0, 1].map(|number| node.integer(number));
+            node.string(b"f");
+            // The end of the common part, an entry with the same field, one with its own.
+            [0, SAME_FIELDS, 0, 0].map(|number| node.integer(number));
+            node.string(b"v");
+            node.integer(first);
+            [0, 0, 1, 1].map(|number| node.integer(number));
+            node.string(b"g");
+            node.string(b"w");
+            node.integer(second);
+            let mut entries = Vec::new();
+            read_node(StreamId { ms: 1, seq: 1 }, &node.finish(), &mut entries)
+                .map(|()| entries.len())
+        };
+        assert_eq!(node(4, 6), Ok(2));
+        assert_eq!(node(3, 6), Err(BAD_NODE));
+        assert_eq!(node(4, 5), Err(BAD_NODE));
+    }
+
+    #[test]
+    fn two_consumers_of_one_name_are_refused() {
+        let mut stream = sample();
+        let twin = stream.groups[0].consumers[0].clone();
+        stream.groups[0].consumers.push(Consumer { pending: Vec::new(), ..twin });
+        let mut bytes = Vec::new();
+        write(&mut bytes, &stream, code::STREAM_2, StringOptions { compress: false });
+        let refused = read(&mut Input::new(&bytes), code::STREAM_2);
+        assert!(matches!(refused, Err(RdbError::BadValue { .. })), "{refused:?}");
     }
 }

@@ -122,7 +122,7 @@ pub fn read_value(input: &mut Input<'_>, found: u8, dialect: Dialect) -> Result<
             hash(strings)?
         }
         (code::LIST_ZIPLIST, _) => {
-            read_ziplist(&read_string(input)?, &mut strings)?;
+            read_ziplist("Ziplist", &read_string(input)?, &mut strings)?;
             Value::List(strings)
         }
         (code::SET_INTSET, _) => {
@@ -130,39 +130,43 @@ pub fn read_value(input: &mut Input<'_>, found: u8, dialect: Dialect) -> Result<
             Value::Set(strings)
         }
         (code::ZSET_ZIPLIST, _) => {
-            read_ziplist(&read_string(input)?, &mut strings)?;
+            read_ziplist("Zset ziplist", &read_string(input)?, &mut strings)?;
             sorted_set(&strings)?
         }
         (code::HASH_ZIPLIST, _) => {
-            read_ziplist(&read_string(input)?, &mut strings)?;
+            read_ziplist("Hash ziplist", &read_string(input)?, &mut strings)?;
             hash(strings)?
         }
         (code::LIST_QUICKLIST, _) => {
             for _ in 0..read_count(input)? {
-                read_ziplist(&read_string(input)?, &mut strings)?;
+                read_ziplist("Ziplist", &read_string(input)?, &mut strings)?;
             }
             Value::List(strings)
         }
         (code::LIST_QUICKLIST_2, _) => {
             for _ in 0..read_count(input)? {
-                match read_count(input)? {
-                    NODE_PLAIN => strings.push(&read_string(input)?),
-                    NODE_PACKED => read_listpack(&read_string(input)?, &mut strings)?,
+                let (kind, node) = (read_count(input)?, read_string(input)?);
+                match kind {
+                    NODE_PLAIN | NODE_PACKED if node.is_empty() => {
+                        return Err(RdbError::BadValue { reason: "a list node without a byte" });
+                    }
+                    NODE_PLAIN => strings.push(&node),
+                    NODE_PACKED => read_listpack("Listpack", &node, &mut strings)?,
                     _ => return Err(RdbError::BadValue { reason: "unknown kind of list node" }),
                 }
             }
             Value::List(strings)
         }
         (code::HASH_LISTPACK, _) => {
-            read_listpack(&read_string(input)?, &mut strings)?;
+            read_listpack("Hash listpack", &read_string(input)?, &mut strings)?;
             hash(strings)?
         }
         (code::ZSET_LISTPACK, _) => {
-            read_listpack(&read_string(input)?, &mut strings)?;
+            read_listpack("Zset listpack", &read_string(input)?, &mut strings)?;
             sorted_set(&strings)?
         }
         (code::SET_LISTPACK, _) => {
-            read_listpack(&read_string(input)?, &mut strings)?;
+            read_listpack("Set listpack", &read_string(input)?, &mut strings)?;
             Value::Set(strings)
         }
         (code::STREAM | code::STREAM_2 | code::STREAM_3, _) => {
@@ -177,7 +181,7 @@ pub fn read_value(input: &mut Input<'_>, found: u8, dialect: Dialect) -> Result<
                 // The earliest of the times: the listpack has them all.
                 input.skip(8)?;
             }
-            read_listpack(&read_string(input)?, &mut strings)?;
+            read_listpack("Hash listpack", &read_string(input)?, &mut strings)?;
             hash_of_triples(&strings)?
         }
         _ => return Err(refused(found, dialect)),

@@ -78,7 +78,8 @@ fn rewrite(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 
 fn reset_statistics(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     ctx.server.observe.expired_late_ms.reset();
-    ctx.server.stats.reset();
+    let (gone, waiting) = ctx.server.engine.collections_gone();
+    ctx.server.stats.reset(gone - waiting);
     ctx.server.observe.traffic.reset();
     for spec in table::all_with_subcommands() {
         spec.stats.reset();

@@ -3,6 +3,7 @@
 use crate::dispatch::{Args, Binding, CommandError, CommandResult, Ctx, OUT_OF_MEMORY, Purpose};
 use crate::events::Event;
 use crate::keyspace::{AnyView, NotStored, from_dumped};
+use crate::log;
 use crate::number::parse_i64;
 use crate::value::ValueType;
 use sexton_engine::Meta;
@@ -72,22 +73,32 @@ impl Options {
 
 /// Flags and value of a payload. The unpacked size is determined before unpacking: a few bytes may announce half a
 /// gigabyte.
-fn read_value(ctx: &Ctx<'_, '_>, payload: &[u8]) -> Result<(u8, Vec<u8>), CommandError> {
-    const DAMAGED: CommandError = CommandError::text("ERR Bad data format");
+fn read_value(
+    ctx: &Ctx<'_, '_>,
+    key: &[u8],
+    payload: &[u8],
+) -> Result<(u8, Vec<u8>), CommandError> {
+    let damaged = |reason: &dyn std::fmt::Display| {
+        log::verbose(|| format!("RESTORE of key '{}': {reason}", key.escape_ascii()));
+        CommandError::text("ERR Bad data format")
+    };
     let max_bytes = ctx.memory_max_bytes();
     let (body, dialect) = check_payload(payload)
         .map_err(|_| CommandError::text("ERR DUMP payload version or checksum are wrong"))?;
     let dumped = match read_payload(body, dialect, max_bytes) {
         Ok(dumped) => dumped,
         Err(RdbError::TooLarge { .. }) => return Err(CommandError::text(OUT_OF_MEMORY)),
-        Err(_) => return Err(DAMAGED),
+        Err(error) => return Err(damaged(&error)),
     };
     let (flags, value) =
         from_dumped(dumped, &ctx.thresholds()).map_err(|not_stored| match not_stored {
             NotStored::Type(name) => {
                 format!("ERR RESTORE of type '{name}' is not supported yet").into()
             }
-            NotStored::Damaged => DAMAGED,
+            NotStored::Empty => damaged(&"an empty collection"),
+            NotStored::Damaged => {
+                damaged(&"integrity check failed: elements that contradict each other")
+            }
         })?;
     if value.len() as u64 > max_bytes.min(sexton_engine::VALUE_MAX_BYTES) {
         return Err(CommandError::text(OUT_OF_MEMORY));
@@ -108,7 +119,9 @@ fn restore(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     }
     let ttl_ms = u64::try_from(ctx.int_arg(2)?)
         .map_err(|_| CommandError::text("ERR Invalid TTL value, must be >= 0"))?;
-    let (flags, value) = read_value(ctx, payload)?;
+    let sealed = ctx.server.observe.skips_checksums().then(|| rdb::with_checksum(payload));
+    let payload = sealed.as_deref().unwrap_or(payload);
+    let (flags, value) = read_value(ctx, key, payload)?;
     let expire_at_ms = match ttl_ms {
         0 => 0,
         ms if options.absolute => ms,

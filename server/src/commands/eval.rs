@@ -5,12 +5,19 @@ use super::run_script::{Runnable, failed, kill, run, with_interpreter};
 use crate::dispatch::{Args, Binding, CommandError, CommandResult, Ctx};
 use crate::number::parse_i64;
 use crate::scripting::{Program, Script, Sha};
+use crate::server::Server;
 use std::sync::Arc;
 
 pub(super) const COMMANDS: &[Binding] = &[
-    Binding::script("eval", |ctx| eval(ctx, false)),
+    Binding::script("eval", |ctx| eval(ctx, false)).replicates_when(|_, args| {
+        let declared = Script::flags_of(args.get(1));
+        !declared.is_ok_and(|flags| flags.no_writes)
+    }),
     Binding::script("eval_ro", |ctx| eval(ctx, true)),
-    Binding::script("evalsha", |ctx| evalsha(ctx, false)),
+    Binding::script("evalsha", |ctx| evalsha(ctx, false)).replicates_when(|server, args| {
+        let script = by_name(server, args);
+        !script.is_some_and(|script| script.flags.no_writes)
+    }),
     Binding::script("evalsha_ro", |ctx| evalsha(ctx, true)),
     Binding::container("script"),
     Binding::local("script|debug", debug),
@@ -49,9 +56,13 @@ fn eval(ctx: &mut Ctx<'_, '_>, read_only: bool) -> CommandResult {
     run(ctx, runnable(&script), keys, read_only)
 }
 
+/// The script that a request names.
+fn by_name(server: &Server, args: Args<'_>) -> Option<Arc<Script>> {
+    server.scripts.get(Sha::read_any_case(args.get(1))?)
+}
+
 fn evalsha(ctx: &mut Ctx<'_, '_>, read_only: bool) -> CommandResult {
-    let sha = Sha::read_any_case(ctx.args.get(1));
-    let Some(script) = sha.and_then(|sha| ctx.server.scripts.get(sha)) else {
+    let Some(script) = by_name(ctx.server, ctx.args) else {
         return Err(CommandError::text("NOSCRIPT No matching script. Please use EVAL."));
     };
     let keys = key_count(ctx.args)?;

@@ -16,7 +16,11 @@ use std::time::Duration;
 const LOAD_MAX: Duration = Duration::from_millis(500);
 
 pub(super) const COMMANDS: &[Binding] = &[
-    Binding::script("fcall", |ctx| fcall(ctx, false)),
+    Binding::script("fcall", |ctx| fcall(ctx, false)).replicates_when(|server, args| {
+        let libraries = server.functions.current();
+        let found = libraries.function(args.get(1));
+        !found.is_some_and(|(_, function)| function.script_flags().no_writes)
+    }),
     Binding::script("fcall_ro", |ctx| fcall(ctx, true)),
     Binding::container("function"),
     Binding::script("function|delete", delete),

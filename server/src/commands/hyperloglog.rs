@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 /// The group's commands.
 pub(super) const COMMANDS: &[Binding] = &[
     Binding::keyed("pfadd", pfadd),
-    Binding::keyed("pfcount", pfcount),
+    Binding::keyed("pfcount", pfcount).replicates_when(|_, _| true),
     Binding::keyed("pfmerge", pfmerge),
     Binding::keyed("pfdebug", pfdebug),
     Binding::local("pfselftest", pfselftest),

@@ -27,8 +27,12 @@ pub(super) const COMMANDS: &[Binding] = &[
         .with(LISTENS),
     Binding::local("sunsubscribe", |ctx| unsubscribe(ctx, Kind::Shard, b"sunsubscribe"))
         .with(LISTENS),
-    Binding::local("publish", |ctx| publish(ctx, Kind::Channel)).on_channels(OnChannels::Publishes),
-    Binding::local("spublish", |ctx| publish(ctx, Kind::Shard)).on_channels(OnChannels::Publishes),
+    Binding::local("publish", |ctx| publish(ctx, Kind::Channel))
+        .on_channels(OnChannels::Publishes)
+        .replicates_when(|_, _| true),
+    Binding::local("spublish", |ctx| publish(ctx, Kind::Shard))
+        .on_channels(OnChannels::Publishes)
+        .replicates_when(|_, _| true),
     Binding::container("pubsub"),
     Binding::local("pubsub|channels", |ctx| names(ctx, Kind::Channel)),
     Binding::local("pubsub|shardchannels", |ctx| names(ctx, Kind::Shard)),

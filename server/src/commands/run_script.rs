@@ -290,9 +290,7 @@ impl ScriptHost<'_, '_, '_> {
             self.ctx.client.script.denials.push(denial);
             return Some(denied.script_text().as_bytes().to_vec());
         }
-        // COMMAND does not show that these may replicate.
-        let publishes = matches!(name, "publish" | "spublish");
-        let writes = publishes || flags.intersects(Flags::WRITE.union(Flags::MAY_REPLICATE));
+        let writes = flags.contains(Flags::WRITE) || (spec.may_replicate)(server, args);
         if self.read_only && writes {
             return Some(b"ERR Write commands are not allowed from read-only scripts.".to_vec());
         }

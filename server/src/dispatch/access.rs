@@ -93,6 +93,14 @@ impl<'e> Ctx<'_, 'e> {
                         _ => unreachable!("found above, under the same latch"),
                     };
                 }
+                // It is there no more for readers, and goes when the pause is over.
+                Found::Live(entry)
+                    if purpose != Purpose::Write
+                        && entry.meta().is_expired(self.now_ms)
+                        && self.server.sessions.are_writes_paused() =>
+                {
+                    break;
+                }
                 Found::Live(_) => {
                     self.expire(db, key, Extent::All);
                     removed_due = true;

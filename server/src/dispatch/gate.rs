@@ -170,16 +170,14 @@ impl Executor {
                 .into(),
             );
         }
+        if word.has(Obstacles::PAUSED) && !spec.traits.has(Traits::WHILE_PAUSED) {
+            let is_held = writes || may_replicate(server, client, (spec, args), exec);
+            if let Some(until) = server.sessions.paused_until(is_held) {
+                return Err(Refusal::Later(Outcome::Paused(until)));
+            }
+        }
         if in_transaction && !spec.traits.has(Traits::CONTROLS_TRANSACTION) {
             return Ok((spec, Verdict::Queue));
-        }
-        let pausable = !spec.traits.has(Traits::WHILE_PAUSED);
-        let may_replicate = spec.flags.contains(Flags::MAY_REPLICATE);
-        if pausable
-            && word.has(Obstacles::PAUSED)
-            && let Some(until) = server.sessions.paused_until(writes || may_replicate)
-        {
-            return Err(Refusal::Later(Outcome::Paused(until)));
         }
         let may_write = spec.class == Class::Script && !spec.flags.contains(Flags::READONLY);
         let is_paced =
@@ -204,6 +202,20 @@ impl Executor {
         }
         Ok((spec, Verdict::Run))
     }
+}
+
+/// Whether the request, or a queued one where `exec`, is held back like a write while writes pause.
+#[cold]
+fn may_replicate(
+    server: &Server,
+    client: &Client,
+    (spec, args): (&'static CommandSpec, Args<'_>),
+    exec: bool,
+) -> bool {
+    let transaction = client.transaction.as_ref().filter(|_| exec);
+    let mut queued = transaction.iter().flat_map(|transaction| &transaction.queued);
+    (spec.may_replicate)(server, args)
+        || queued.any(|queued| (queued.spec.may_replicate)(server, queued.args()))
 }
 
 /// A browser was made to send an HTTP request.
@@ -300,8 +312,7 @@ const NOT_IN_PAST: CommandError =
 
 /// Why a command cannot run in the past, if it cannot.
 fn past_refuses(spec: &CommandSpec) -> Option<CommandError> {
-    let writes = Flags::WRITE.union(Flags::MAY_REPLICATE);
-    if spec.flags.intersects(writes) || spec.class == Class::Exclusive {
+    if spec.flags.contains(Flags::WRITE) || spec.class == Class::Exclusive {
         return Some(WRITE_INTO_PAST);
     }
     let supported = match spec.class {

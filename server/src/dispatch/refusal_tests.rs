@@ -181,6 +181,67 @@ fn data_is_not_served_while_it_is_loaded() {
 }
 
 #[test]
+fn a_pause_of_writes_holds_back_what_may_write_and_what_replicas_hear() {
+    let mut bench = Bench::new();
+    let mut client = bench.client();
+    bench.run(
+        &mut client,
+        "FUNCTION LOAD #!lua\tname=l\nredis.register_function('writes',function()return\t2\tend)\
+         redis.register_function{function_name='reads',callback=function()return\t1\tend,\
+         flags={'no-writes'}}",
+    );
+    let sha = bench.run(&mut client, "SCRIPT LOAD #!lua\tflags=no-writes\nreturn\t3");
+    let by_sha = format!("EVALSHA {} 0", sha.lines().nth(1).unwrap());
+    bench.server.sessions.pause(Pause::Write, Instant::now() + Duration::from_secs(60));
+    let mut held = |line: &str| {
+        let mut client = bench.client();
+        let commands: Vec<_> = line.split(" ; ").collect();
+        let (last, before) = commands.split_last().unwrap();
+        for command in before {
+            bench.run(&mut client, command);
+        }
+        matches!(bench.try_at(&mut client, last, NOW_MS).0, Outcome::Paused(_))
+    };
+    for line in [
+        "PFCOUNT h",
+        "PUBLISH a b",
+        "EVAL return\t1 0",
+        "EVALSHA 0000 0",
+        "FCALL writes 0",
+        "MULTI ; SET a 1",
+    ] {
+        assert!(held(line), "{line}");
+    }
+    for line in [
+        "GET a",
+        "EVAL #!lua\tflags=no-writes\nreturn\t1 0",
+        &by_sha,
+        "EVAL_RO return\t1 0",
+        "FCALL reads 0",
+        "MULTI ; GET a ; EXEC",
+    ] {
+        assert!(!held(line), "{line}");
+    }
+}
+
+#[test]
+fn a_key_that_is_due_stays_while_writes_pause_and_nobody_sees_it() {
+    let mut bench = Bench::new();
+    let mut client = bench.client();
+    bench.run(&mut client, "SET a 1 PX 10");
+    bench.server.sessions.pause(Pause::Write, Instant::now() + Duration::from_secs(60));
+    for line in ["GET a", "GETRANGE a 0 5"] {
+        bench.try_at(&mut client, line, NOW_MS + 20);
+    }
+    assert_eq!(bench.try_at(&mut client, "GET a", NOW_MS + 20).1, "$-1\r\n");
+    assert_eq!(bench.try_at(&mut client, "EXISTS a", NOW_MS + 20).1, ":0\r\n");
+    assert_eq!(bench.server.stats.expired_keys(), 0);
+    bench.server.sessions.unpause();
+    assert_eq!(bench.try_at(&mut client, "GET a", NOW_MS + 20).1, "$-1\r\n");
+    assert_eq!(bench.server.stats.expired_keys(), 1);
+}
+
+#[test]
 fn a_pause_holds_writes_back_untouched() {
     let mut bench = Bench::new();
     let mut client = bench.client();

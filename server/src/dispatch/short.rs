@@ -18,7 +18,7 @@ impl CommandSpec {
     /// they take the short path.
     #[must_use]
     pub fn is_short(&self) -> bool {
-        let moves = Flags::MOVABLEKEYS.union(Flags::BLOCKING).union(Flags::MAY_REPLICATE);
+        let moves = Flags::MOVABLEKEYS.union(Flags::BLOCKING);
         let traits = Traits::GATHERS_NAMES
             .and(Traits::CONTROLS_TRANSACTION)
             .and(Traits::ANSWERS_PUSHES)

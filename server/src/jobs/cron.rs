@@ -151,7 +151,9 @@ enum Due {
 /// Deletes due keys for about a millisecond.
 fn expire_slice(server: &Server, buf: &mut TxBuf) -> Due {
     let engine = &server.engine;
-    if !server.observe.active_expire() || server.sessions.is_paused() || server.loading.is_active()
+    if !server.observe.active_expire()
+        || server.sessions.are_writes_paused()
+        || server.loading.is_active()
     {
         return Due::Stays;
     }

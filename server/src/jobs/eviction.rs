@@ -49,7 +49,7 @@ pub fn make_room(server: &Server, buf: &mut TxBuf, requests: usize) -> bool {
 #[cold]
 fn evict_some(server: &Server, buf: &mut TxBuf, slice: Duration) -> bool {
     let (engine, eviction) = (&server.engine, &server.eviction);
-    if server.sessions.is_paused() || engine.write_refusal().is_some() {
+    if server.sessions.are_writes_paused() || engine.write_refusal().is_some() {
         return true;
     }
     if engine.waits_for_emptied(server.client_memory.bytes()) {

@@ -96,7 +96,9 @@ impl<'v> AnyView<'v> {
 pub enum NotStored {
     /// This version has no such type.
     Type(String),
-    /// It contradicts itself: an empty collection, a member twice, a score that is no number.
+    /// It is a collection without elements: some old versions of Redis wrote such keys, which are none.
+    Empty,
+    /// It contradicts itself: a member twice, a score that is no number.
     Damaged,
 }
 
@@ -107,7 +109,7 @@ pub enum NotStored {
 pub fn from_dumped(value: Value, thresholds: &Thresholds) -> Result<(u8, Vec<u8>), NotStored> {
     fn finished<E: Edit>(edit: &E) -> Result<(u8, Vec<u8>), NotStored> {
         if edit.is_empty() {
-            return Err(NotStored::Damaged);
+            return Err(NotStored::Empty);
         }
         Ok((edit.meta(0).flags, edit.bytes().to_vec()))
     }
@@ -181,8 +183,15 @@ mod tests {
     #[test]
     fn what_contradicts_itself_is_not_stored() {
         let thresholds = tests_thresholds();
+        for empty in [
+            Value::List(Strings::default()),
+            Value::Set(Strings::default()),
+            Value::SortedSet(Strings::default(), Vec::new()),
+            Value::Hash(Strings::default(), Vec::new()),
+        ] {
+            assert_eq!(from_dumped(empty, &thresholds), Err(NotStored::Empty));
+        }
         for dumped in [
-            Value::List(strings(&[])),
             Value::Set(strings(&["a", "a"])),
             Value::SortedSet(strings(&["a"]), vec![f64::NAN]),
             Value::Hash(strings(&["f", "1", "f", "2"]), Vec::new()),

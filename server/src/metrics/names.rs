@@ -170,8 +170,16 @@ pub(super) const ROWS: &[Row] = &[
         "redis_mem_total_replication_buffers_bytes",
         "Always 0.",
     ),
-    gauge("lazyfree_pending_objects", "redis_lazyfree_pending_objects", "Always 0."),
-    gauge("lazyfreed_objects", "redis_lazyfreed_objects", "Always 0."),
+    gauge(
+        "lazyfree_pending_objects",
+        "redis_lazyfree_pending_objects",
+        "Large collections that are gone and whose memory is being freed.",
+    ),
+    gauge(
+        "lazyfreed_objects",
+        "redis_lazyfreed_objects",
+        "Large collections that are gone and whose memory was freed.",
+    ),
     gauge("active_defrag_running", "redis_active_defrag_running", "Always 0."),
     gauge("active_defrag_hits", "redis_defrag_hits", "Always 0."),
     gauge("active_defrag_misses", "redis_defrag_misses", "Always 0."),

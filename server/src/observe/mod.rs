@@ -46,6 +46,7 @@ pub struct Observe {
     peak_bytes: AtomicU64,
     peak_time_s: AtomicU64,
     passive_expire_only: AtomicBool,
+    skips_checksums: AtomicBool,
 }
 
 impl Default for Observe {
@@ -74,6 +75,7 @@ impl Observe {
             peak_bytes: AtomicU64::new(0),
             peak_time_s: AtomicU64::new(0),
             passive_expire_only: AtomicBool::new(false),
+            skips_checksums: AtomicBool::new(false),
         }
     }
 
@@ -112,6 +114,17 @@ impl Observe {
     /// `DEBUG SET-ACTIVE-EXPIRE`: whether the expiry cycle deletes keys that no client reads.
     pub fn set_active_expire(&self, on: bool) {
         self.passive_expire_only.store(!on, Ordering::Relaxed);
+    }
+
+    /// `DEBUG SET-SKIP-CHECKSUM-VALIDATION`: whether RESTORE and loads take any checksum.
+    pub fn set_skips_checksums(&self, on: bool) {
+        self.skips_checksums.store(on, Ordering::Relaxed);
+    }
+
+    /// True while RESTORE and loads take any checksum.
+    #[must_use]
+    pub fn skips_checksums(&self) -> bool {
+        self.skips_checksums.load(Ordering::Relaxed)
     }
 
     /// False while the expiry cycle must rest.

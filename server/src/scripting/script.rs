@@ -106,6 +106,14 @@ impl Script {
         Ok(Self { sha, flags, body: body.into(), code_at, pace: Pace::default() })
     }
 
+    /// What the first line of a text declares.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn flags_of(body: &[u8]) -> Result<ScriptFlags, Vec<u8>> {
+        first_line(body).map(|(flags, _)| flags)
+    }
+
     /// What Lua reads: the text without its first line, whose end stays for the numbers of the lines.
     pub(super) fn code(&self) -> &[u8] {
         &self.body[self.code_at..]

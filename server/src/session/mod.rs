@@ -516,10 +516,17 @@ impl Sessions {
         }
         let pause = self.pause.lock();
         let (mode, until) = (*pause)?;
-        if until <= Instant::now() {
+        let is_over = until <= Instant::now();
+        if is_over {
             self.pausing.store(false, Ordering::Release);
         }
-        (until > Instant::now() && (writes || mode == Pause::All)).then_some(until)
+        (!is_over && (writes || mode == Pause::All)).then_some(until)
+    }
+
+    /// True while CLIENT PAUSE is in force: nothing changes the data, not even time or a lack of memory.
+    #[must_use]
+    pub fn are_writes_paused(&self) -> bool {
+        self.paused_until(true).is_some()
     }
 
     /// Resolves at the next CLIENT UNPAUSE.

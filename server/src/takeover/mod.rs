@@ -214,9 +214,10 @@ impl Takeover {
         }
         server.saving.note_loaded(server.engine.last_seq());
         log::notice(&format!(
-            "Done loading {source}, keys loaded: {}, keys expired: {}.",
+            "Done loading {source}, keys loaded: {}, keys expired: {}, empty keys skipped: {}.",
             keys_in(server)?,
-            counts.expired
+            counts.expired,
+            counts.empty
         ));
         log::notice(&format!(
             "DB loaded from disk: {:.3} seconds",

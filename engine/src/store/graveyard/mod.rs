@@ -49,6 +49,9 @@ pub(in crate::store) struct Graveyard {
     pub(in crate::store) collections: Collections,
     /// Pages of collections that are gone may be in memory.
     pub(in crate::store) has_dead_pages: AtomicBool,
+    /// Collections in pages that are gone, and of how many of them no page is left in memory.
+    pub(in crate::store) gone: AtomicU64,
+    pub(in crate::store) gone_swept: AtomicU64,
     /// When deletes must be gone from every file (N17).
     pub(in crate::store) deadline: Deadline,
     /// The bound of the cemetery, and the graves beyond it.
@@ -72,6 +75,8 @@ impl Graveyard {
             elements: ElementGraves::default(),
             collections: Collections::default(),
             has_dead_pages: AtomicBool::new(false),
+            gone: AtomicU64::new(0),
+            gone_swept: AtomicU64::new(0),
             deadline: Deadline::new(options.delete_persist_ms),
             spill: Spill::new(options.cemetery_max_bytes, options.memory_bound_bytes),
             places: Places::default(),
@@ -92,6 +97,7 @@ impl Graveyard {
     /// The collection of this prefix died at `d`, with about `pages` pages. All of them are dead then and stay so: with many
     /// pages that is a dead run without a walk (N5).
     pub(in crate::store) fn note_dead_pages(&self, prefix: &[u8], d: Seq, pages: u64) {
+        self.gone.fetch_add(1, Ordering::AcqRel);
         self.has_dead_pages.store(true, Ordering::Release);
         if let Some(end) = EngineKey::end_of_prefix(prefix).filter(|_| pages >= RUN_KEYS_MIN) {
             let (from, to) = (prefix.into(), end.into());

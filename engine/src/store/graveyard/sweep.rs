@@ -336,6 +336,7 @@ impl Engine {
         if !inner.graveyard.has_dead_pages.swap(false, Ordering::AcqRel) {
             return;
         }
+        let gone = inner.graveyard.gone.load(Ordering::Acquire);
         for shard in &inner.shards {
             let mut state = shard.latch();
             while state.pages.has_dead() && !state.pages.sweep_dead(SWEEP_BUCKETS) {
@@ -344,6 +345,16 @@ impl Engine {
             }
             self.note_table_bytes(&mut state);
         }
+        inner.graveyard.gone_swept.store(gone, Ordering::Release);
+    }
+
+    /// Collections in pages that have gone since the store was opened, and how many of them may still have pages in memory.
+    #[must_use]
+    pub fn collections_gone(&self) -> (u64, u64) {
+        let graveyard = &self.inner().graveyard;
+        let swept = graveyard.gone_swept.load(Ordering::Acquire);
+        let gone = graveyard.gone.load(Ordering::Acquire);
+        (gone, gone - swept)
     }
 
     /// Ids that died at or below `now`, by rising id: to a flush or merge their deaths are graves.

@@ -9,7 +9,7 @@ use crate::rdb::{RdbError, Strings};
 
 /// Appends the decimal texts of an intset's members.
 pub(in crate::rdb) fn read_intset(bytes: &[u8], out: &mut Strings) -> Result<(), RdbError> {
-    let mut cursor = Cursor::new("intset", bytes);
+    let mut cursor = Cursor::new("Intset", bytes);
     let width = u32::from_le_bytes(cursor.array()?);
     let count = u32::from_le_bytes(cursor.array()?);
     if !matches!(width, 2 | 4 | 8) || bytes.len() as u64 != 8 + u64::from(width) * u64::from(count)

@@ -12,13 +12,11 @@
 //! 0xf1 / f2 / f3 / f4      integer of 2 / 3 / 4 / 8 bytes, little-endian
 //! ```
 
-use super::{Cursor, i24};
+use super::{COUNT_UNKNOWN, Cursor, i24, is_count};
 use crate::rdb::{RdbError, Strings};
 
 const END: u8 = 0xff;
 const HEADER_BYTES: usize = 6;
-/// The count of a listpack that holds more than the field can say.
-const COUNT_UNKNOWN: usize = 0xffff;
 
 /// One element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,34 +25,57 @@ pub(in crate::rdb) enum Element<'a> {
     String(&'a [u8]),
 }
 
-/// Bytes that the backward length of an entry takes.
-fn back_length_bytes(entry: usize) -> usize {
-    match entry {
-        0..=127 => 1,
-        128..=16_382 => 2,
-        16_383..=2_097_150 => 3,
-        2_097_151..=268_435_454 => 4,
-        _ => 5,
+/// The backward length of an entry: the last byte has the lowest bits, all but the first have the top bit set.
+struct BackLength {
+    bytes: [u8; 5],
+    len: usize,
+}
+
+impl BackLength {
+    fn of(entry: usize) -> Self {
+        let len = match entry {
+            0..=127 => 1,
+            128..=16_382 => 2,
+            16_383..=2_097_150 => 3,
+            2_097_151..=268_435_454 => 4,
+            _ => 5,
+        };
+        let mut bytes = [0; 5];
+        for (nth, byte) in bytes[..len].iter_mut().enumerate() {
+            let bits = (entry >> (7 * (len - 1 - nth))) as u8 & 0x7f;
+            *byte = if nth == 0 { bits } else { bits | 0x80 };
+        }
+        Self { bytes, len }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
     }
 }
 
 /// Reads element after element.
 #[derive(Debug)]
-pub(in crate::rdb) struct ListpackReader<'a>(Cursor<'a>);
+pub(in crate::rdb) struct ListpackReader<'a> {
+    cursor: Cursor<'a>,
+    /// Elements that the header announces.
+    announced: usize,
+    seen: usize,
+}
 
 impl<'a> ListpackReader<'a> {
-    pub(in crate::rdb) fn new(bytes: &'a [u8]) -> Result<Self, RdbError> {
-        let mut cursor = Cursor::new("listpack", bytes);
+    /// `form` is what an error says is damaged.
+    pub(in crate::rdb) fn new(form: &'static str, bytes: &'a [u8]) -> Result<Self, RdbError> {
+        let mut cursor = Cursor::new(form, bytes);
         if u32::from_le_bytes(cursor.array()?) as usize != bytes.len() {
             return Err(cursor.bad());
         }
-        cursor.take(HEADER_BYTES - 4)?;
-        Ok(Self(cursor))
+        let announced = u16::from_le_bytes(cursor.array()?).into();
+        Ok(Self { cursor, announced, seen: 0 })
     }
 
     /// The next element; `None` at the end.
     pub(in crate::rdb) fn next(&mut self) -> Result<Option<Element<'a>>, RdbError> {
-        let cursor = &mut self.0;
+        let cursor = &mut self.cursor;
         let start = cursor.at;
         let first = cursor.byte()?;
         let element = match first {
@@ -76,23 +97,28 @@ impl<'a> ListpackReader<'a> {
             0xf2 => Element::Integer(i24(cursor.array()?)),
             0xf3 => Element::Integer(i32::from_le_bytes(cursor.array()?).into()),
             0xf4 => Element::Integer(i64::from_le_bytes(cursor.array()?)),
-            END if cursor.is_at_end() => return Ok(None),
+            END if cursor.is_at_end() && is_count(self.announced, self.seen) => return Ok(None),
             _ => return Err(cursor.bad()),
         };
-        cursor.take(back_length_bytes(cursor.at - start))?;
+        let entry = cursor.at - start;
+        let back = BackLength::of(entry);
+        if cursor.take(back.bytes().len())? != back.bytes() {
+            return Err(cursor.bad());
+        }
+        self.seen += 1;
         Ok(Some(element))
     }
 
     /// The next element, which must be there.
     pub(in crate::rdb) fn expect(&mut self) -> Result<Element<'a>, RdbError> {
-        self.next()?.ok_or(self.0.bad())
+        self.next()?.ok_or(self.cursor.bad())
     }
 
     /// The next element, which must be an integer.
     pub(in crate::rdb) fn integer(&mut self) -> Result<i64, RdbError> {
         match self.expect()? {
             Element::Integer(number) => Ok(number),
-            Element::String(_) => Err(self.0.bad()),
+            Element::String(_) => Err(self.cursor.bad()),
         }
     }
 
@@ -112,9 +138,13 @@ impl Element<'_> {
     }
 }
 
-/// Appends the elements of a listpack.
-pub(in crate::rdb) fn read_listpack(bytes: &[u8], out: &mut Strings) -> Result<(), RdbError> {
-    let mut reader = ListpackReader::new(bytes)?;
+/// Appends the elements of a listpack; `form` is what an error says is damaged.
+pub(in crate::rdb) fn read_listpack(
+    form: &'static str,
+    bytes: &[u8],
+    out: &mut Strings,
+) -> Result<(), RdbError> {
+    let mut reader = ListpackReader::new(form, bytes)?;
     while let Some(element) = reader.next()? {
         element.push_to(out);
     }
@@ -169,14 +199,10 @@ impl ListpackWriter {
         self.end_entry(start);
     }
 
-    /// Appends the backward length: the last byte has the lowest bits, all others before it have the top bit set.
+    /// Appends the backward length.
     fn end_entry(&mut self, start: usize) {
-        let entry = self.bytes.len() - start;
-        let size = back_length_bytes(entry);
-        for nth in 0..size {
-            let bits = (entry >> (7 * (size - 1 - nth))) as u8 & 0x7f;
-            self.bytes.push(if nth == 0 { bits } else { bits | 0x80 });
-        }
+        let back = BackLength::of(self.bytes.len() - start);
+        self.bytes.extend_from_slice(back.bytes());
         self.count += 1;
     }
 
@@ -205,7 +231,7 @@ mod tests {
         long.iter().for_each(|string| writer.string(string));
         writer.string(b"");
         let bytes = writer.finish();
-        let mut reader = ListpackReader::new(&bytes).unwrap();
+        let mut reader = ListpackReader::new("Listpack", &bytes).unwrap();
         for number in numbers {
             assert_eq!(reader.next(), Ok(Some(Element::Integer(number))));
         }
@@ -214,6 +240,25 @@ mod tests {
         }
         assert_eq!(reader.next(), Ok(Some(Element::String(b""))));
         assert_eq!(reader.next(), Ok(None));
+    }
+
+    #[test]
+    fn what_is_said_twice_must_agree() {
+        let mut writer = ListpackWriter::new();
+        writer.string(b"hello");
+        writer.integer(7);
+        let bytes = writer.finish();
+        let read = |bytes: &[u8]| read_listpack("Listpack", bytes, &mut Strings::default());
+        assert_eq!(read(&bytes), Ok(()));
+        // The count, and the length of the first entry behind it.
+        for at in [4, HEADER_BYTES + 6] {
+            let mut damaged = bytes.clone();
+            damaged[at] += 1;
+            assert!(matches!(read(&damaged), Err(RdbError::BadPacked { .. })), "{at}");
+        }
+        let mut many = bytes.clone();
+        many[4..HEADER_BYTES].copy_from_slice(&[0xff, 0xff]);
+        assert_eq!(read(&many), Ok(()));
     }
 
     #[test]
@@ -227,7 +272,7 @@ mod tests {
             if cut >= 4 {
                 short[..4].copy_from_slice(&(cut as u32).to_le_bytes());
             }
-            assert!(read_listpack(&short, &mut Strings::default()).is_err(), "{cut}");
+            assert!(read_listpack("Listpack", &short, &mut Strings::default()).is_err(), "{cut}");
         }
     }
 }

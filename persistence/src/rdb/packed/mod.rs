@@ -1,8 +1,8 @@
 //! The packed forms in which Redis keeps small collections, each stored in its files as one string.
 //!
 //! They are read element by element into [`Strings`](super::Strings). Every length is checked
-//! against the remaining bytes; sizes and counts in the header are ignored
-//! where they do not matter, and checked where they do.
+//! against the remaining bytes, and what a form says twice (counts, tails, lengths of the entry before) must agree:
+//! Redis refuses the same with `sanitize-dump-payload yes`.
 
 mod intset;
 mod listpack;
@@ -15,6 +15,14 @@ pub(super) use ziplist::read_ziplist;
 pub(super) use zipmap::read_zipmap;
 
 use super::RdbError;
+
+/// The count in the header of a ziplist or listpack that holds more than the field can say.
+const COUNT_UNKNOWN: usize = 0xffff;
+
+/// Whether a header that announces `announced` elements fits to `seen` ones.
+fn is_count(announced: usize, seen: usize) -> bool {
+    announced == COUNT_UNKNOWN || announced == seen
+}
 
 /// A position in one of the forms.
 #[derive(Clone, Copy, Debug)]

@@ -11,6 +11,8 @@ use crate::rdb::{RdbError, Strings};
 
 const END: u8 = 0xff;
 const LONG: u8 = 0xfe;
+/// The count of a zipmap that holds more than the field can say.
+const COUNT_UNKNOWN: u8 = 0xfe;
 
 fn length(cursor: &mut Cursor<'_>, first: u8) -> Result<usize, RdbError> {
     match first {
@@ -22,13 +24,20 @@ fn length(cursor: &mut Cursor<'_>, first: u8) -> Result<usize, RdbError> {
 
 /// Appends field, value, field, value...
 pub(in crate::rdb) fn read_zipmap(bytes: &[u8], out: &mut Strings) -> Result<(), RdbError> {
-    let mut cursor = Cursor::new("zipmap", bytes);
-    cursor.byte()?;
+    let mut cursor = Cursor::new("Zipmap", bytes);
+    let announced = cursor.byte()?;
+    let mut pairs = 0;
     loop {
         let first = cursor.byte()?;
         if first == END {
-            return if cursor.is_at_end() { Ok(()) } else { Err(cursor.bad()) };
+            let is_told = announced >= COUNT_UNKNOWN || usize::from(announced) == pairs;
+            return if cursor.is_at_end() && is_told && pairs > 0 {
+                Ok(())
+            } else {
+                Err(cursor.bad())
+            };
         }
+        pairs += 1;
         let field_len = length(&mut cursor, first)?;
         out.push(cursor.take(field_len)?);
         let first = cursor.byte()?;
@@ -57,5 +66,14 @@ mod tests {
         for cut in 0..bytes.len() {
             assert!(read_zipmap(&bytes[..cut], &mut Strings::default()).is_err(), "{cut}");
         }
+    }
+
+    #[test]
+    fn another_count_and_no_field_are_refused() {
+        let one = |count| [count, 1, b'f', 1, 0, b'v', 0xff];
+        assert_eq!(read_zipmap(&one(1), &mut Strings::default()), Ok(()));
+        assert_eq!(read_zipmap(&one(254), &mut Strings::default()), Ok(()));
+        assert!(read_zipmap(&one(2), &mut Strings::default()).is_err());
+        assert!(read_zipmap(&[0, 0xff], &mut Strings::default()).is_err());
     }
 }

@@ -39,6 +39,7 @@ const SUPPORTED: &[&str] = &[
     "RELOAD",
     "SET-ACTIVE-EXPIRE",
     "SET-DISABLE-DENY-SCRIPTS",
+    "SET-SKIP-CHECKSUM-VALIDATION",
     "SDSLEN",
     "SEGFAULT",
     "SLEEP",
@@ -78,6 +79,12 @@ fn debug(ctx: &mut Ctx<'_, '_>) -> CommandResult {
             ctx.out.ok();
             Ok(())
         }
+        (b"set-skip-checksum-validation", 3) => {
+            let on = crate::number::parse_i64(args.get(2)).unwrap_or(0) != 0;
+            ctx.server.observe.set_skips_checksums(on);
+            ctx.out.ok();
+            Ok(())
+        }
         (b"set-disable-deny-scripts", 3) => {
             let on = crate::number::parse_i64(args.get(2)).unwrap_or(0) != 0;
             ctx.server.running_scripts.allows_all.store(on, std::sync::atomic::Ordering::Relaxed);
@@ -100,8 +107,10 @@ fn debug(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         (b"loadaof", 2) => reload::load_aof(ctx),
         // Knobs of Redis' own structures: nothing to turn here, and nothing to complain about.
         (b"change-repl-id" | b"config-rewrite-force-all", 2)
-        | (b"pause-cron" | b"set-skip-checksum-validation", 3)
-        | (b"aof-flush-sleep" | b"quicklist-packed-threshold" | b"dict-resizing", 3)
+        | (
+            b"pause-cron" | b"aof-flush-sleep" | b"quicklist-packed-threshold" | b"dict-resizing",
+            3,
+        )
         | (b"replybuffer", 4) => {
             ctx.out.ok();
             Ok(())

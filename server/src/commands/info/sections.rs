@@ -130,7 +130,10 @@ pub(super) fn memory(text: &mut Text, server: &Server) {
     text.field("mem_cluster_links", 0);
     text.field("mem_aof_buffer", holders.store.log_buffer);
     text.field("mem_allocator", "jemalloc");
-    text.zeros(&["active_defrag_running", "lazyfree_pending_objects", "lazyfreed_objects"]);
+    text.zeros(&["active_defrag_running"]);
+    let (gone, waiting) = server.engine.collections_gone();
+    text.field("lazyfree_pending_objects", waiting);
+    text.field("lazyfreed_objects", server.stats.freed(gone - waiting));
     // Our own. With used_memory_dataset and mem_clients_normal this is used_memory:
     text.field("mem_machinery", holders.machinery());
     // And what the process holds: with mem_clients_normal and mem_aof_buffer the parts add up to it.

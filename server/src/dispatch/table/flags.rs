@@ -45,8 +45,6 @@ flags! {
     FAST = 12, "fast";
     /// Allowed before authentication.
     NO_AUTH = 13, "no_auth";
-    /// Replicated although it does not write.
-    MAY_REPLICATE = 14, "may_replicate";
     /// Refused from replica links.
     NO_ASYNC_LOADING = 15, "no_async_loading";
     /// Refused inside MULTI.

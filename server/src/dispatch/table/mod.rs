@@ -15,7 +15,7 @@ pub use flags::Flags;
 pub use keys::{KeyError, KeyUse, key_positions};
 pub use metadata::Metadata;
 pub use stats::{CommandStats, Tally, Totals};
-pub use traits::{IsBlind, IsSecret, OnChannels, OnDatabases, Traits};
+pub use traits::{IsBlind, IsSecret, MayReplicate, OnChannels, OnDatabases, Traits};
 
 use super::{Args, Class, CommandError, CommandResult, Ctx};
 use crate::auth::{Catalog, KeyRights};
@@ -33,6 +33,7 @@ pub struct Binding {
     on_databases: OnDatabases,
     on_channels: OnChannels,
     is_secret: IsSecret,
+    may_replicate: MayReplicate,
     pub(crate) run: Handler,
 }
 
@@ -46,6 +47,7 @@ impl Binding {
             on_databases: OnDatabases::Nothing,
             on_channels: OnChannels::Nothing,
             is_secret: |_, _| false,
+            may_replicate: |_, _| false,
             run,
         }
     }
@@ -132,6 +134,13 @@ impl Binding {
         self.is_secret = is_secret;
         self
     }
+
+    /// Requests of which this is true are held back like writes while writes pause.
+    #[must_use]
+    pub const fn replicates_when(mut self, may_replicate: MayReplicate) -> Self {
+        self.may_replicate = may_replicate;
+        self
+    }
 }
 
 /// Never reached through the dispatcher: the arity of a container asks for a subcommand.
@@ -162,6 +171,8 @@ pub struct CommandSpec {
     pub on_channels: OnChannels,
     /// True of an argument that MONITOR and the slow log do not show.
     pub is_secret: IsSecret,
+    /// True of a request that is held back like a write while writes pause.
+    pub may_replicate: MayReplicate,
     /// Its number for access rules.
     pub acl_id: usize,
     /// Its access rights for each of its keys, if they are equal for all keys and do not depend on the request.
@@ -193,6 +204,7 @@ impl CommandSpec {
             on_databases: binding.on_databases,
             on_channels: binding.on_channels,
             is_secret: binding.is_secret,
+            may_replicate: binding.may_replicate,
             acl_id: 0,
             key_rights: metadata.key_rights(),
             key_count: metadata.key_count(),

@@ -1,6 +1,7 @@
 //! Properties of a command that the dispatcher needs beyond Redis' flags.
 
 use super::Args;
+use crate::server::Server;
 
 /// Traits of a command as a bit set. A binding has them; nothing is special by its name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -78,6 +79,10 @@ pub enum OnDatabases {
 
 /// Decides whether a request never reads the old values of its keys.
 pub type IsBlind = fn(Args<'_>) -> bool;
+
+/// Decides whether a request that does not write is one that Redis' replicas are told of, or that may write once it runs: CLIENT PAUSE
+/// WRITE holds it back, and scripts that only read may not run it.
+pub type MayReplicate = fn(&Server, Args<'_>) -> bool;
 
 /// Decides whether an argument of a request must be hidden from others.
 pub type IsSecret = fn(Args<'_>, usize) -> bool;

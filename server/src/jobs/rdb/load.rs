@@ -25,6 +25,9 @@ const KEYS_A_NOTE: u64 = 256;
 /// How long a writer rests that must wait for the log or for a flush.
 const PACE: Duration = Duration::from_millis(1);
 
+/// Collections without elements whose keys are named in the log.
+const EMPTY_KEYS_NAMED: u64 = 10;
+
 /// What a file brought.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -32,6 +35,8 @@ pub struct Counts {
     pub loaded: u64,
     /// Keys whose time had come.
     pub expired: u64,
+    /// Collections without elements, which are not stored.
+    pub empty: u64,
 }
 
 /// Loads keys into a store. Its logical databases must be those of the files.
@@ -84,7 +89,8 @@ impl<'s> Loader<'s> {
     /// A text that names the key, where it is about one: damage, or something this server cannot
     /// store. What was loaded before stays; the caller must not serve it.
     pub fn load<'i>(&mut self, input: Input<'i>) -> Result<Input<'i>, String> {
-        let mut reader = Reader::open(input).map_err(|error| error.to_string())?;
+        let reader = Reader::open(input).map_err(|error| error.to_string())?;
+        let mut reader = reader.taking_any_checksum(self.server.observe.skips_checksums());
         let mut db = 0;
         while let Some(record) = reader.next_record().map_err(|error| error.to_string())? {
             match record {
@@ -154,15 +160,23 @@ impl<'s> Loader<'s> {
             Value::String(_) => None,
             collection => rdb::dump(collection),
         };
-        let (flags, value) = from_dumped(entry.value, &thresholds).map_err(|not_stored| {
-            let key = entry.key.escape_ascii();
-            match not_stored {
-                NotStored::Type(name) => format!(
-                    "key '{key}' of database {db} is of type {name}, which this version cannot store"
-                ),
-                NotStored::Damaged => format!("key '{key}' of database {db} has a damaged value"),
+        let (flags, value) = match from_dumped(entry.value, &thresholds) {
+            Ok(stored) => stored,
+            Err(NotStored::Empty) => {
+                self.pass_over(&entry.key);
+                return Ok(());
             }
-        })?;
+            Err(NotStored::Type(name)) => {
+                let key = entry.key.escape_ascii();
+                return Err(format!(
+                    "key '{key}' of database {db} is of type {name}, which this version cannot store"
+                ));
+            }
+            Err(NotStored::Damaged) => {
+                let key = entry.key.escape_ascii();
+                return Err(format!("key '{key}' of database {db} has a damaged value"));
+            }
+        };
         if value.len() as u64 > VALUE_MAX_BYTES {
             let (key, bytes) = (entry.key.escape_ascii(), value.len());
             return Err(format!(
@@ -196,6 +210,14 @@ impl<'s> Loader<'s> {
             std::thread::sleep(self.delay);
         }
         Ok(())
+    }
+
+    /// A collection without elements is no key. The log names the first ones, as in Redis.
+    fn pass_over(&mut self, key: &[u8]) {
+        self.counts.empty += 1;
+        if self.counts.empty <= EMPTY_KEYS_NAMED {
+            log::notice(&format!("skipping empty key: {}", key.escape_ascii()));
+        }
     }
 
     fn put_library(&mut self, text: &[u8]) -> Result<(), String> {
