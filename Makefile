@@ -120,6 +120,9 @@ pubsub: setup build ## channels, patterns and key-space events against redis-ser
 tracking: setup build ## caches of clients against redis-server 7.0, and ten of them beside writers: nothing stale (ARGS=--quick)
 	$(PY) -m tracking $(ARGS)
 
+migrate: setup build ## MIGRATE against redis-server 7.0, and values of all types to both kinds of server
+	$(PY) -m migrate
+
 smoke: setup build ## every command through redis-py and ioredis
 	$(PY) -m smoke_python
 	$(PY) -m smoke_node

@@ -39,6 +39,7 @@ if [[ $purpose != run ]]; then
     need '/usr/lib/*/libpmem.so.1' libpmem1
     need strace strace
     need tclsh tcl
+    need '/usr/lib/tcltk/*/tcltls*/tcltls.so' tcl-tls
     need openssl openssl
     need python3 python3
     python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)

@@ -20,6 +20,7 @@ use crate::state::listening::ListenControl;
 use crate::state::loading::Loading;
 use crate::state::rewriting::Rewriting;
 use crate::state::saving::Saving;
+use crate::state::targets::Targets;
 use crate::value::thresholds::SharedThresholds;
 use parking_lot::Mutex;
 use sexton_engine::Engine;
@@ -53,6 +54,8 @@ pub struct Server {
     pub backup: Backup,
     /// Copies of the data that are being sent.
     pub copies: Copies,
+    /// Connections to other servers.
+    pub targets: Targets,
     /// The locations of the files; set by `boot`.
     pub devices: OnceLock<Arc<PlacedStorage>>,
     /// Bases of the log (BGREWRITEAOF).
@@ -103,6 +106,7 @@ impl Server {
             saving: Saving::default(),
             backup: Backup::default(),
             copies: Copies::default(),
+            targets: Targets::default(),
             devices: OnceLock::new(),
             rewriting: Rewriting::default(),
             loading: Loading::default(),

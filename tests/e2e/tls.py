@@ -20,32 +20,10 @@ from pathlib import Path
 
 import redis
 
+from harness.certificates import Authority
 from harness.resp import Connection, ReplyError
 from harness.server import Server, free_port, redis_tool
 from harness.steps import Steps
-
-
-class Authority:
-    """Makes certificates in a directory: `NAME.crt` and `NAME.key`."""
-
-    def __init__(self, directory, name):
-        self.directory, self.name = Path(directory), name
-        self.run("req", "-x509", *self.new_key(name), "-subj", f"/CN=Authority {name}", "-days", "2", "-out", f"{name}.crt")
-
-    def run(self, *arguments):
-        done = subprocess.run(["openssl", *arguments], cwd=self.directory, capture_output=True, text=True)
-        if done.returncode:
-            raise SystemExit(f"openssl {' '.join(arguments)}: {done.stderr}")
-
-    @staticmethod
-    def new_key(name):
-        return ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", f"{name}.key"]
-
-    def certify(self, name, common_name, alternative, days=2):
-        self.run("req", *self.new_key(name), "-subj", f"/O=Test/CN={common_name}", "-out", f"{name}.csr")
-        (self.directory / f"{name}.ext").write_text(f"subjectAltName={alternative}\n")
-        authority = ["-CA", f"{self.name}.crt", "-CAkey", f"{self.name}.key", "-CAcreateserial"]
-        self.run("x509", "-req", "-in", f"{name}.csr", *authority, "-days", str(days), "-extfile", f"{name}.ext", "-out", f"{name}.crt")
 
 
 class Tls:
@@ -60,6 +38,8 @@ class Tls:
         ours.certify("ann", "ann", "URI:urn:nobody,URI:urn:user:bob")
         ours.certify("expired", "ann", "DNS:ann", days=-1)
         other.certify("foreign", "ann", "DNS:ann")
+        # Without an extension, openssl makes a certificate of version 1.
+        ours.certify("first", "ann", None)
         ours.run("pkey", "-in", "server.key", "-aes128", "-passout", "pass:secret", "-out", "locked.key")
         self.port = free_port()
 
@@ -160,6 +140,8 @@ def slow_readers(steps, tls, server):
     admin.cmd("CONFIG", "SET", "client-output-buffer-limit", "normal 8mb 0 0")
     lazy = tls.connect(timeout_s=10)
     name = f"{lazy.sock.getsockname()[0]}:{lazy.sock.getsockname()[1]}"
+    # From now on it is listed.
+    lazy.cmd("PING")
     lazy.send_raw(b"GET mega\r\n" * 64)
     deadline = time.monotonic() + 10
     while name.encode() in admin.cmd("CLIENT", "LIST") and time.monotonic() < deadline:
@@ -303,7 +285,7 @@ def sessions_are_resumed(steps, tls, server):
     for preferred, chosen in [("no", both[1]), ("yes", both[0])]:
         admin.cmd("CONFIG", "SET", "tls-ciphers", ":".join(both), "tls-prefer-server-ciphers", preferred)
         steps.equal(f"tls-prefer-server-ciphers {preferred}", tls.connect(context=twelve).sock.cipher()[0], chosen)
-    for name, value in [("tls-ciphers", "AES128-SHA"), ("tls-protocols", "TLSv1.1"), ("tls-key-file", tls.path("locked.key"))]:
+    for name, value in [("tls-ciphers", "AES128-SHA"), ("tls-protocols", "TLSv1.1"), ("tls-key-file", tls.path("locked.key")), ("tls-cert-file", tls.path("first.crt"))]:
         try:
             admin.cmd("CONFIG", "SET", name, value)
             refused = False
@@ -322,7 +304,7 @@ def refused_handshakes(steps, tls, server, count):
     admin.cmd("CONFIG", "SET", "tls-auth-clients", "yes")
     good = tls.connect("ann")
     before = server.info()
-    contexts = {name: tls.context(name) for name in ("expired", "foreign")} | {"none": tls.context()}
+    contexts = {name: tls.context(name) for name in ("expired", "foreign", "first")} | {"none": tls.context()}
     came_in, lock = [], threading.Lock()
 
     def one(kind):
@@ -345,7 +327,7 @@ def refused_handshakes(steps, tls, server, count):
         except (OSError, ssl.SSLError):
             pass
 
-    kinds = ["expired", "foreign", "none", "garbage", "plain", "gone"]
+    kinds = ["expired", "foreign", "first", "none", "garbage", "plain", "gone"]
 
     def many(start):
         for number in range(start, count, 4):
@@ -365,7 +347,7 @@ def refused_handshakes(steps, tls, server, count):
     while failed() < count and time.monotonic() < deadline:
         time.sleep(0.05)
     steps.equal(f"{count} are counted", failed(), count)
-    for name, words in [("expired", "Expired"), ("foreign", "UnknownIssuer"), ("none", "has shown no certificate"), ("plain", "is not TLS")]:
+    for name, words in [("expired", "Expired"), ("foreign", "UnknownIssuer"), ("first", "is of version 1"), ("none", "has shown no certificate"), ("plain", "is not TLS")]:
         time.sleep(1.05 if words not in server.log_path.read_text() else 0)
         one(name)
         until = time.monotonic() + 5

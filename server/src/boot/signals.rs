@@ -15,6 +15,7 @@ pub(super) async fn until_stopped(
             _ = server.shutdown.wait() => return Ok(()),
             directive = signals.next() => directive,
         };
+        server.running_scripts.hurry();
         let flags = server.setting(directive);
         let has = |flag: &str| flags.split(' ').any(|word| word == flag);
         let wanted = (has("save") || has("nosave")).then_some(has("save"));
@@ -28,6 +29,7 @@ pub(super) async fn until_stopped(
             _ = signals.next() => std::process::exit(1),
         };
         if saved || has("force") {
+            server.running_scripts.give_up();
             return Ok(());
         }
     }

@@ -6,7 +6,7 @@ use crate::keyspace::{AnyView, NotStored, from_dumped};
 use crate::log;
 use crate::number::parse_i64;
 use crate::value::ValueType;
-use sexton_engine::Meta;
+use sexton_engine::{Entry, Meta};
 use sexton_persistence::rdb::{self, RdbError, check_payload, read_payload};
 
 /// The group's commands.
@@ -24,11 +24,16 @@ fn dump(ctx: &mut Ctx<'_, '_>) -> CommandResult {
             out.null();
             return Ok(());
         };
-        let view = AnyView::of(entry.meta(), entry.value());
-        let payload = view.and_then(|view| rdb::dump(&view.to_dumped()));
-        out.bulk(&payload.ok_or(CommandError::text("ERR the value is of an unknown type"))?);
+        out.bulk(&payload_of(&entry)?);
         Ok(())
     })
+}
+
+/// What DUMP answers for a value that is shown as if it lay in one record.
+pub(super) fn payload_of(entry: &Entry<'_>) -> Result<Vec<u8>, CommandError> {
+    let view = AnyView::of(entry.meta(), entry.value());
+    let payload = view.and_then(|view| rdb::dump(&view.to_dumped()));
+    payload.ok_or(CommandError::text("ERR the value is of an unknown type"))
 }
 
 #[derive(Default)]

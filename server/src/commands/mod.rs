@@ -28,6 +28,7 @@ mod keys;
 mod latency;
 mod list;
 mod memory;
+mod migrate;
 mod module;
 mod monitor;
 mod pop;
@@ -64,6 +65,7 @@ pub(crate) static GROUPS: &[&[Binding]] = &[
     connection::COMMANDS,
     debug::COMMANDS,
     dump::COMMANDS,
+    migrate::COMMANDS,
     eval::COMMANDS,
     expire::COMMANDS,
     full_copy::COMMANDS,

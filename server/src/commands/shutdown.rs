@@ -35,6 +35,7 @@ fn shutdown(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         ctx.out.ok();
         return Ok(());
     }
+    ctx.server.running_scripts.hurry();
     if no_save {
         // Their writes are lost with them, as in Redis.
         ctx.server.running_scripts.give_up();

@@ -11,7 +11,7 @@ use super::commit::{commit, publish, take_back};
 use super::gate::wait_or_refuse;
 use super::latch::{Scope, each_key};
 use super::load::{Slots, cold_keys, wants};
-use super::{Args, CommandSpec, Ctx, Executor, Outcome};
+use super::{Args, CommandSpec, Ctx, Executor, Outcome, Traits};
 use crate::resp::Reply;
 use crate::server::Server;
 use sexton_engine::{Engine, Latched};
@@ -47,8 +47,14 @@ impl Executor {
             self.hashes.extend_from_slice(&again.latches);
             let all = again.all_latches;
             let latched = if all { Latched::All } else { Latched::Hashes(&self.hashes) };
-            let occupied =
-                self.may_block.then(|| server.running_scripts.start(Engine::shard_bits(latched)));
+            let occupied = self.may_block.then(|| {
+                let shards = Engine::shard_bits(latched);
+                if spec.traits.has(Traits::WAITS_OUTSIDE) {
+                    server.running_scripts.start_other(shards)
+                } else {
+                    server.running_scripts.start(shards)
+                }
+            });
             let begun = if occupied.is_some() {
                 Some(engine.begin(latched, &mut self.tx_buf))
             } else {

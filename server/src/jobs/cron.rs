@@ -95,6 +95,7 @@ pub fn run(server: &Arc<Server>, stop: &AtomicBool) {
         if looked.elapsed() >= SECOND {
             looked = Instant::now();
             close_idle(server);
+            server.targets.close_idle();
             close_over_output_limit(server);
             wake_parked(server);
             if !server.loading.is_active() {

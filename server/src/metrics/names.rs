@@ -332,7 +332,11 @@ pub(super) const ROWS: &[Row] = &[
     ),
     gauge("latest_fork_usec", "redis_latest_fork_seconds", "Always 0: there is no fork.")
         .times(1e-6),
-    counter("migrate_cached_sockets", "redis_migrate_cached_sockets_total", "Always 0."),
+    counter(
+        "migrate_cached_sockets",
+        "redis_migrate_cached_sockets_total",
+        "Connections to other servers that MIGRATE keeps.",
+    ),
     gauge("slave_expires_tracked_keys", "redis_slave_expires_tracked_keys", "Always 0."),
     gauge(
         "tracking_total_keys",

@@ -94,7 +94,7 @@ impl RunningScripts {
         self.occupy(shards, true)
     }
 
-    /// The same for another request that takes long: nobody can end it, and who waits for it is not told BUSY.
+    /// The same for another request that takes long: no command ends it, and who waits for it is not told BUSY.
     pub fn start_other(&self, shards: u64) -> Occupied<'_> {
         self.occupy(shards, false)
     }
@@ -161,6 +161,13 @@ impl RunningScripts {
         for running in self.all.lock().iter() {
             running.is_given_up.store(true, Ordering::Release);
             running.kill.store(true, Ordering::Release);
+        }
+    }
+
+    /// The server is about to end: what waits for other servers waits no longer.
+    pub fn hurry(&self) {
+        for other in self.all.lock().iter().filter(|running| !running.is_script) {
+            other.kill.store(true, Ordering::Release);
         }
     }
 

@@ -12,3 +12,4 @@ pub mod listening;
 pub mod loading;
 pub mod rewriting;
 pub mod saving;
+pub mod targets;

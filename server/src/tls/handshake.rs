@@ -2,7 +2,7 @@
 //! Their number and duration are limited.
 
 use super::certificate::user_names;
-use super::settings::TlsSettings;
+use super::settings::{TlsSettings, explained};
 use super::stream::{Now, Secured};
 use crate::log;
 use parking_lot::{Mutex, RwLock};
@@ -136,7 +136,7 @@ async fn shake(
     socket: std::net::TcpStream,
     settings: &TlsSettings,
 ) -> Result<(std::net::TcpStream, Box<ServerConnection>), String> {
-    let text = |error: io::Error| error.to_string();
+    let text = |error: io::Error| explained(&error);
     let socket = TcpStream::from_std(socket).map_err(text)?;
     let session = ServerConnection::new(Arc::clone(&settings.config));
     let mut session = Box::new(session.map_err(|error| error.to_string())?);

@@ -65,6 +65,7 @@ impl TlsSettings {
             .map_err(|error| format!("Failed to load private key: {error}"))?;
         let mut config = builder.with_single_cert(chain, key).map_err(|error| {
             let (certificate, key) = (certificate_file.display(), key_file.display());
+            let error = explained(&error);
             format!("Failed to load private key: {key} with certificate {certificate}: {error}")
         })?;
         config.ignore_client_order = options.prefer_server_ciphers;
@@ -147,4 +148,15 @@ fn authorities(options: &TlsOptions) -> Result<RootCertStore, String> {
         return Err(NO_AUTHORITY.to_owned());
     }
     Ok(roots)
+}
+
+/// What is wrong with a certificate or a connection, with what to do about a certificate that openssl made without extensions.
+pub(super) fn explained(error: &dyn std::fmt::Display) -> String {
+    let text = error.to_string();
+    if text.contains("UnsupportedCertVersion") {
+        return "the certificate is of version 1, as openssl makes it without extensions: it needs one \
+                (-extfile), as only version 3 is taken"
+            .to_owned();
+    }
+    text
 }

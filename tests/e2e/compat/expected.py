@@ -55,6 +55,7 @@ UNITS = [
     ("own", "unit/acl-v2", True),
     ("own", "unit/info", True),
     ("own", "unit/limits", True),
+    ("own", "unit/tls", True),
     ("own", "unit/client-eviction", False),
     ("own", "unit/obuf-limits", False),
     ("own", "unit/maxmemory", False),

@@ -32,8 +32,8 @@ yet; *inside* look into redis-server's inside; *differs* ask for what we do othe
 
 OTHERS = """
 Not run: `integration/replication*`, `psync*`, `failover`, `unit/pendingquerybuf` and `unit/cluster*` wait as a whole (replication,
-cluster); `unit/moduleapi` (modules) and `unit/printver` have nothing for us; of `unit/tls` the suite runs nothing
-without certificates of its own making; `integration/aof-race` ends with an error with redis-server, too.
+cluster); `unit/moduleapi` (modules) and `unit/printver` have nothing for us; `integration/aof-race` ends with an error with
+redis-server, too.
 """
 
 

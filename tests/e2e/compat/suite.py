@@ -9,6 +9,7 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from harness.certificates import Authority
 from harness.server import ROOT, Server, binary_of, free_port, redis_tool
 
 HERE = Path(__file__).resolve().parent
@@ -46,6 +47,9 @@ EXPECTS_SLOWNESS = ["LATENCY of expire events are correctly collected"]
 
 #: There is no debugger of scripts: SCRIPT DEBUG is refused, and what these leave behind would end the whole file.
 NO_DEBUGGER = ["Test scripting debug protocol parsing", "Test scripting debug lua stack overflow"]
+
+#: Units that mean nothing without TLS.
+OVER_TLS = ["unit/tls"]
 
 #: Files of the suite behind which ours are read.
 PRELUDES = {"test.tcl": "prelude.tcl", "aofmanifest.tcl": "prelude_aof.tcl", "util.tcl": "prelude_start.tcl"}
@@ -91,6 +95,15 @@ def view_of_suite(directory, server):
     for tool in ("redis-cli", "redis-benchmark", "redis-check-aof", "redis-check-rdb"):
         (sources / tool).symlink_to(redis_tool(tool))
     (sources / "redis-server").symlink_to(server)
+
+
+def add_certificates(directory):
+    """Those that the suite looks for: of an authority, a server, a client, and one for both; of RSA, as it names ciphers of RSA."""
+    directory.mkdir()
+    authority = Authority(directory, "ca", rsa=True)
+    for name in ("server", "client", "redis"):
+        authority.certify(name, name, f"DNS:{name}")
+    authority.run("genpkey", "-genparam", "-algorithm", "DH", "-pkeyopt", "group:ffdhe2048", "-out", "redis.dh")
 
 
 def run_once(view, unit, where, skipped, log_path):
@@ -155,6 +168,9 @@ def run_unit(unit, mode, kind):
                     alive = server.alive()
             else:
                 where = ["--tags", "-cluster -large-memory"]
+                if unit in OVER_TLS:
+                    add_certificates(view / "tests/tls")
+                    where.append("--tls")
                 log, alive = run_once(view, unit, where, skipped, scratch / "log"), True
         run.tests, run.lost, run.log = {}, [], log
         read_log(log, run)

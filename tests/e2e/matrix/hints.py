@@ -113,6 +113,9 @@ NAMES = {
     "channel": [Channel()],
     "client-id": [b"987654321"],
     "section": [b"everything", b"keyspace"],
+    # Nobody listens there.
+    "MIGRATE host": [b"127.0.0.1"],
+    "MIGRATE port": [b"1"],
     "REPLICAOF host": [b"NO"],
     "REPLICAOF port": [b"ONE"],
     "SLAVEOF host": [b"NO"],
@@ -263,7 +266,7 @@ TAGS = {
     IGNORED: {"BGSAVE", "BGREWRITEAOF", "SAVE", "DEBUG"},
 }
 #: Refused in scripts on purpose (docs/differences.md): they ask all shards.
-NOT_IN_SCRIPTS = ("INFO", "MEMORY|STATS")
+NOT_IN_SCRIPTS = ("INFO", "MEMORY|STATS", "MIGRATE")
 #: What it sets on the reference's connection stays after RESET there: the next EVAL would be debugged. Later cells get a
 #: connection of their own.
 OUTLIVES_RESET = ("SCRIPT|DEBUG",)

@@ -241,10 +241,9 @@ pub(super) fn stats(text: &mut Text, server: &Server) {
     ] {
         text.field(name, server.events.pubsub.names(kind));
     }
+    text.zeros(&["latest_fork_usec", "total_forks"]);
+    text.field("migrate_cached_sockets", server.targets.count());
     text.zeros(&[
-        "latest_fork_usec",
-        "total_forks",
-        "migrate_cached_sockets",
         "slave_expires_tracked_keys",
         "active_defrag_hits",
         "active_defrag_misses",

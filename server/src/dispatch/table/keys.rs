@@ -44,6 +44,9 @@ pub fn key_positions(spec: &CommandSpec, args: Args<'_>) -> Result<Vec<KeyUse>, 
     if matches!(spec.name, "sort" | "sort_ro") {
         return Ok(sort_keys(spec, args));
     }
+    if spec.name == "migrate" {
+        return Ok(migrated_keys(args));
+    }
     let mut keys = Vec::new();
     for text in spec.metadata.fields("spec") {
         let flags = text.split(" ; ").next().unwrap_or("");
@@ -108,6 +111,25 @@ fn sort_keys(spec: &CommandSpec, args: Args<'_>) -> Vec<KeyUse> {
         at += 1;
     }
     keys
+}
+
+/// The keys of MIGRATE: the third argument, or those behind KEYS, which is no key where another option has it as its operand.
+fn migrated_keys(args: Args<'_>) -> Vec<KeyUse> {
+    let (mut keys, mut at) = (3..4, 6);
+    while at < args.len() {
+        at += match args.get(at).to_ascii_lowercase().as_slice() {
+            // Both are an error.
+            b"keys" if !args.get(3).is_empty() => return Vec::new(),
+            b"keys" => {
+                keys = at + 1..args.len();
+                break;
+            }
+            b"auth" => 2,
+            b"auth2" => 3,
+            _ => 1,
+        };
+    }
+    keys.map(|index| KeyUse { index, flags: "RW access delete" }).collect()
 }
 
 /// First and last key and their step; `None` if the keyword before the keys is missing or
@@ -249,5 +271,14 @@ mod tests {
         assert_eq!(keys("sort k by store get store limit store 2 alpha"), Ok(vec![1]));
         assert_eq!(keys("sort k store"), Ok(vec![1]));
         assert_eq!(keys("sort_ro k store d"), Ok(vec![1]));
+    }
+
+    #[test]
+    fn keys_of_migrate_stand_behind_its_options() {
+        assert_eq!(keys("migrate h 1 k 0 5"), Ok(vec![3]));
+        assert_eq!(keys("migrate h 1 k 0 5 COPY AUTH keys"), Ok(vec![3]));
+        assert_eq!(keys("migrate h 1  0 5 AUTH2 KEYS KEYS keys a b"), Ok(vec![10, 11]));
+        assert_eq!(keys("migrate h 1  0 5 REPLACE KEYS"), Ok(vec![]));
+        assert_eq!(keys("migrate h 1 k 0 5 KEYS a"), Ok(vec![]));
     }
 }

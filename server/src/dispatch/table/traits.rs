@@ -48,6 +48,9 @@ impl Traits {
     /// A large argument becomes a string as it is.
     pub const STORES_STRINGS: Self = Self(1 << 15);
 
+    /// It waits for another server, under its latches: nobody who waits for them is told that a script runs.
+    pub const WAITS_OUTSIDE: Self = Self(1 << 16);
+
     /// Those of both.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
