@@ -354,6 +354,7 @@ impl Executor {
                     Ok(_) if let Some(would_wait) = client.would_wait.take() => {
                         out.truncate(mark);
                         // Under the latches of its keys: any later writer sees it.
+                        let has_waited = client.waiter.is_some();
                         let waiter = client.waiter.take().unwrap_or_else(|| {
                             let waiter = Arc::new(*would_wait);
                             server.blocking.add(&waiter);
@@ -361,6 +362,9 @@ impl Executor {
                         });
                         let required = commit(server, tx, changes, scope, &self.hashes);
                         tell(server, changes, required);
+                        if !has_waited {
+                            show_monitors(server, client.db, client, spec, args, required);
+                        }
                         client.waiter = Some(Arc::clone(&waiter));
                         return Outcome::Blocks(waiter);
                     }
@@ -409,7 +413,10 @@ impl Executor {
         let (called, required) = publish(server, client, changes, (out, mark), has_written, ended);
         if !self.replaying {
             account(self.worker, server, client, spec, args, started, called);
-            show_monitors(server, client.db, client, spec, args, required);
+            // One that has waited was shown when it came.
+            if client.waiter.is_none() {
+                show_monitors(server, client.db, client, spec, args, required);
+            }
         }
         Outcome::Done(required)
     }

@@ -5,8 +5,10 @@ use super::{Args, Executor, Outcome, Table};
 use crate::keyspace::load_blocking;
 use crate::resp::{Reply, command_bytes, pack};
 use crate::server::Server;
+use crate::session::Session;
 use crate::state::saving::Start;
 use sexton_engine::Engine;
+use std::sync::Arc;
 
 pub(super) const NOW_MS: u64 = 1_000_000;
 
@@ -280,6 +282,37 @@ fn a_string_that_comes_while_somebody_waits_leaves_nothing_for_the_next_request_
     }
     bench.run_all(&mut client, &["DEL k", "RPUSH k a"]);
     assert_eq!(bench.run(&mut waiting, "BLPOP k 0"), "*2\r\n$1\r\nk\r\n$1\r\na\r\n");
+}
+
+#[test]
+fn a_request_that_waits_is_shown_to_monitors_when_it_comes_and_once() {
+    let mut bench = Bench::new();
+    let (mut waiting, mut client) = (bench.client(), bench.client());
+    let monitor = Arc::new(Session::default());
+    bench.server.observe.monitors.start(&monitor);
+    let shown = || {
+        let text = String::from_utf8_lossy(&monitor.outbox.take().bytes).into_owned();
+        text.lines()
+            .filter_map(|line| line.split_once("] "))
+            .map(|(_, words)| words.to_owned())
+            .collect()
+    };
+    for line in ["BLPOP k 0", "BLMOVE k other LEFT LEFT 0"] {
+        bench.try_at(&mut waiting, line, NOW_MS);
+        let words: Vec<String> = shown();
+        assert_eq!(words.len(), 1, "{line}: {words:?}");
+        assert!(words[0].starts_with("\"BL"), "{words:?}");
+        bench.run(&mut client, "RPUSH k a");
+        let words: Vec<String> = shown();
+        assert_eq!(words, ["\"RPUSH\" \"k\" \"a\""]);
+        bench.run(&mut waiting, line);
+        let words: Vec<String> = shown();
+        assert!(words.is_empty(), "{line}: {words:?}");
+    }
+    // One that need not wait.
+    bench.run_all(&mut client, &["RPUSH k a", "BLPOP k 0"]);
+    let words: Vec<String> = shown();
+    assert_eq!(words.len(), 2, "{words:?}");
 }
 
 #[test]

@@ -17,7 +17,11 @@ const COUNT_UNKNOWN: u8 = 0xfe;
 fn length(cursor: &mut Cursor<'_>, first: u8) -> Result<usize, RdbError> {
     match first {
         END => Err(cursor.bad()),
-        LONG => Ok(u32::from_le_bytes(cursor.array()?) as usize),
+        LONG => {
+            let long = u32::from_le_bytes(cursor.array()?);
+            // A length that fits a byte is written as one.
+            if long < u32::from(LONG) { Err(cursor.bad()) } else { Ok(long as usize) }
+        }
         short => Ok(short.into()),
     }
 }
@@ -75,5 +79,7 @@ mod tests {
         assert_eq!(read_zipmap(&one(254), &mut Strings::default()), Ok(()));
         assert!(read_zipmap(&one(2), &mut Strings::default()).is_err());
         assert!(read_zipmap(&[0, 0xff], &mut Strings::default()).is_err());
+        let overlong = [1, 0xfe, 1, 0, 0, 0, b'f', 1, 0, b'v', 0xff];
+        assert!(read_zipmap(&overlong, &mut Strings::default()).is_err());
     }
 }
