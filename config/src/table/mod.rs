@@ -1,4 +1,4 @@
-//! The directive table: every directive of Redis 7.0.15 and our own, in groups.
+//! The directive table: every directive of Redis 7.0.15, those that Valkey has beside them, and our own, in groups.
 
 mod cluster;
 mod data;
@@ -7,6 +7,7 @@ mod network;
 mod persistence;
 mod replication;
 mod system;
+mod valkey;
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -15,13 +16,14 @@ use crate::directive::Directive;
 use crate::kind::{Check, Kind};
 
 /// All groups in the order CONFIG GET and CONFIG REWRITE use.
-pub const GROUPS: [&[Directive]; 7] = [
+pub const GROUPS: [&[Directive]; 8] = [
     network::TABLE,
     system::TABLE,
     data::TABLE,
     persistence::TABLE,
     replication::TABLE,
     cluster::TABLE,
+    valkey::TABLE,
     engine::TABLE,
 ];
 

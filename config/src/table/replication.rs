@@ -13,8 +13,8 @@ const NOT_BUILT: &str = "replication is not built yet";
 
 pub(super) const TABLE: &[Directive] = &[
     special("replicaof", Kind::ReplicaOf, "no one").alias("slaveof").immutable().refused(NOT_BUILT),
-    optional("masterauth").sensitive().no_effect(NOT_BUILT),
-    optional("masteruser").sensitive().no_effect(NOT_BUILT),
+    optional("masterauth").alias("primaryauth").sensitive().no_effect(NOT_BUILT),
+    optional("masteruser").alias("primaryuser").sensitive().no_effect(NOT_BUILT),
     yes_no("replica-read-only", "yes").alias("slave-read-only").no_effect(NOT_BUILT),
     yes_no("replica-serve-stale-data", "yes").alias("slave-serve-stale-data").no_effect(NOT_BUILT),
     int("replica-priority", 0, INT_MAX, "100").alias("slave-priority").no_effect(NOT_BUILT),

@@ -432,13 +432,13 @@ mod tests {
     fn an_entry_that_counts_its_elements_wrong_is_refused() {
         let node = |first: i64, second: i64| {
             let mut node = ListpackWriter::new();
-            [2, 0, 1].map(|number| node.integer(number));
+            [2, 0, 1].into_iter().for_each(|number| node.integer(number));
             node.string(b"f");
             // The end of the common part, an entry with the same field, one with its own.
-            [0, SAME_FIELDS, 0, 0].map(|number| node.integer(number));
+            [0, SAME_FIELDS, 0, 0].into_iter().for_each(|number| node.integer(number));
             node.string(b"v");
             node.integer(first);
-            [0, 0, 1, 1].map(|number| node.integer(number));
+            [0, 0, 1, 1].into_iter().for_each(|number| node.integer(number));
             node.string(b"g");
             node.string(b"w");
             node.integer(second);

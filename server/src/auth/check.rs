@@ -7,6 +7,8 @@ use crate::interop::glob;
 /// Why a request is refused. If several sets of rights refuse it, the largest reason is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Denied {
+    /// The database at this place among the arguments, or at 0 the one that the client has selected.
+    Database(usize),
     /// The command, or the subcommand.
     Command,
     /// The key at this place among the arguments.
@@ -20,6 +22,7 @@ impl Denied {
     #[must_use]
     pub fn text(self, command: &str) -> String {
         match self {
+            Self::Database(_) => "No permissions to access database".to_owned(),
             Self::Command => {
                 format!("this user has no permissions to run the '{command}' command")
             }
@@ -38,6 +41,7 @@ impl Denied {
     #[must_use]
     pub fn script_text(self) -> &'static str {
         match self {
+            Self::Database(_) => "ERR The user executing the script can't access the database",
             Self::Command => {
                 "ERR The user executing the script can't run this command or subcommand"
             }
@@ -55,6 +59,7 @@ impl Denied {
     #[must_use]
     pub fn queued_text(self) -> String {
         let reason = match self {
+            Self::Database(_) => "no permission to access the database",
             Self::Command => "no permission to execute the command or subcommand",
             Self::Key(_) => "no permission to touch the specified keys",
             Self::Channel(_) => "no permission to access one of the channels used as arguments",
@@ -79,6 +84,9 @@ pub trait Request {
     /// Calls `allowed` with each key and its use, up to the first one for which it returns false; returns the index of that
     /// key.
     fn refused_key(&self, allowed: &mut dyn FnMut(&[u8], KeyRights) -> bool) -> Option<usize>;
+    /// Calls `allowed` with each database that it works on, up to the first one for which it returns false; returns the index
+    /// of the argument that names that one, 0 where none does.
+    fn refused_database(&self, allowed: &mut dyn FnMut(usize) -> bool) -> Option<usize>;
     /// The places of channels that are published or listened to, and whether they are patterns.
     fn channels(&self) -> (std::ops::Range<usize>, bool);
 }
@@ -89,7 +97,7 @@ impl User {
     /// # Errors
     /// What is missing.
     pub fn check(&self, request: &impl Request) -> Result<(), Denied> {
-        let mut told = Denied::Command;
+        let mut told = Denied::Database(0);
         for selector in self.selectors() {
             match selector.check(request) {
                 Ok(()) => return Ok(()),
@@ -134,6 +142,12 @@ impl User {
 
 impl Selector {
     fn check(&self, request: &impl Request) -> Result<(), Denied> {
+        if let Some(databases) = &self.databases
+            && let Some(at) =
+                request.refused_database(&mut |db| databases.iter().any(|&own| own as usize == db))
+        {
+            return Err(Denied::Database(at));
+        }
         if !self.all_commands && !request.is_for_all() && !self.allows_command(request) {
             return Err(Denied::Command);
         }

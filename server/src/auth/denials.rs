@@ -19,6 +19,8 @@ pub enum Reason {
     Key,
     /// A channel.
     Channel,
+    /// A database.
+    Database,
     /// A name with a password.
     Auth,
     /// The name in a client's certificate.
@@ -33,6 +35,7 @@ impl Reason {
             Self::Command => "command",
             Self::Key => "key",
             Self::Channel => "channel",
+            Self::Database => "database",
             Self::Auth => "auth",
             Self::Certificate => "tls-cert",
         }

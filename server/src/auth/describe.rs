@@ -85,6 +85,17 @@ impl Selector {
         rules.join(&b' ')
     }
 
+    /// The databases as a rule, where not all are allowed.
+    #[must_use]
+    pub fn database_rule(&self) -> Option<Vec<u8>> {
+        let databases = self.databases.as_ref()?;
+        if databases.is_empty() {
+            return Some(b"resetdbs".to_vec());
+        }
+        let numbers: Vec<String> = databases.iter().map(u32::to_string).collect();
+        Some(format!("db={}", numbers.join(",")).into_bytes())
+    }
+
     /// All rules, as in a line of ACL LIST.
     #[must_use]
     pub fn rules(&self, catalog: &Catalog) -> Vec<u8> {
@@ -98,6 +109,10 @@ impl Selector {
         let channels = self.channel_rules();
         if !channels.is_empty() {
             rules.extend_from_slice(&channels);
+            rules.push(b' ');
+        }
+        if let Some(rule) = self.database_rule() {
+            rules.extend_from_slice(&rule);
             rules.push(b' ');
         }
         rules.extend_from_slice(&self.command_rules(catalog));

@@ -19,6 +19,8 @@ pub enum RuleError {
     Duplicate,
     /// `+container|sub|argument`.
     ArgumentOfSubcommand,
+    /// The number of a database that none can have.
+    Database,
 }
 
 impl RuleError {
@@ -46,6 +48,7 @@ impl RuleError {
                 "Duplicate user found. A user can only be defined once in config files"
             }
             Self::ArgumentOfSubcommand => "Allowing first-arg of a subcommand is not supported",
+            Self::Database => "The provided database ID is out of range",
         }
     }
 }

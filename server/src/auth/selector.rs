@@ -1,8 +1,9 @@
-//! One set of rights of a user: commands, key patterns and channels.
+//! One set of rights of a user: commands, key patterns, channels and databases.
 
 use super::catalog::{COMMANDS_MAX, Catalog, category};
 use super::rules::{RuleError, has_blanks, word};
 use crate::log;
+use crate::number::parse_i64;
 use std::collections::BTreeMap;
 
 /// What may be done with a key.
@@ -73,6 +74,8 @@ pub struct Selector {
     pub(super) first_args: BTreeMap<usize, Vec<Vec<u8>>>,
     pub(super) keys: Vec<KeyPattern>,
     pub(super) channels: Vec<Vec<u8>>,
+    /// The only databases, in order; `None` for all (a rule of Valkey 9.1).
+    pub(super) databases: Option<Vec<u32>>,
 }
 
 impl Selector {
@@ -87,6 +90,7 @@ impl Selector {
             first_args: BTreeMap::new(),
             keys: Vec::new(),
             channels: Vec::new(),
+            databases: None,
         }
     }
 
@@ -102,7 +106,7 @@ impl Selector {
     /// True if nothing needs to be checked.
     #[must_use]
     pub fn is_unrestricted(&self) -> bool {
-        self.all_commands && self.all_keys && self.all_channels
+        self.all_commands && self.all_keys && self.all_channels && self.databases.is_none()
     }
 
     pub(super) fn allow_all_commands(&mut self, allowed: bool) {
@@ -153,6 +157,9 @@ impl Selector {
             b"resetchannels" => self.allow_all_channels(false),
             b"allcommands" | b"+@all" => self.allow_all_commands(true),
             b"nocommands" | b"-@all" => self.allow_all_commands(false),
+            b"alldbs" => self.databases = None,
+            b"resetdbs" => self.databases = Some(Vec::new()),
+            [b'd', b'b', b'=', list @ ..] => self.databases = Some(databases_of(list)?),
             [b'~' | b'%', ..] => self.add_keys(rule)?,
             [b'&', ..] => self.add_channels(&rule[1..])?,
             [sign @ (b'+' | b'-'), b'@', name @ ..] => {
@@ -253,4 +260,17 @@ impl Selector {
         }
         Ok(())
     }
+}
+
+/// The databases of `db=0,3`.
+fn databases_of(list: &[u8]) -> Result<Vec<u32>, RuleError> {
+    let number = |text: &[u8]| {
+        let number = parse_i64(text).ok_or(RuleError::Syntax)?;
+        u32::try_from(number).ok().filter(|&db| db <= i32::MAX as u32).ok_or(RuleError::Database)
+    };
+    let mut databases =
+        list.split(|&byte| byte == b',').map(number).collect::<Result<Vec<_>, _>>()?;
+    databases.sort_unstable();
+    databases.dedup();
+    Ok(databases)
 }

@@ -35,6 +35,9 @@ impl Request for Asked<'_> {
         };
         (1..self.1.len()).find(|&at| !allowed(self.1[at], rights))
     }
+    fn refused_database(&self, allowed: &mut dyn FnMut(usize) -> bool) -> Option<usize> {
+        (self.1[0] != b"publish" && !allowed(3)).then_some(0)
+    }
     fn channels(&self) -> (Range<usize>, bool) {
         (if self.1[0] == b"publish" { 1..2 } else { 0..0 }, false)
     }
@@ -146,6 +149,34 @@ fn commands_keys_and_channels_are_looked_at() {
     assert_eq!(checked("+config ~*", &requests)[5], None);
     assert_eq!(checked("+select|0", &["select 0", "select 1"]), [None, command]);
     assert_eq!(checked("+@all ~a", &["del a a b"]), [Some(Denied::Key(3))]);
+}
+
+#[test]
+fn databases_are_looked_at_first() {
+    let requests = ["get a", "publish c"];
+    let database = Some(Denied::Database(0));
+    assert_eq!(checked("+@all ~* &* db=1,3", &requests), [None; 2]);
+    assert_eq!(checked("+@all ~* &* db=3 db=1", &requests), [database, None]);
+    assert_eq!(checked("+@all ~* &* resetdbs", &requests), [database, None]);
+    assert_eq!(checked("+@all ~* &* resetdbs alldbs", &requests), [None; 2]);
+    // What one set of rights lacks another may have, and the larger reason is told.
+    assert_eq!(checked("+@all ~* &* db=1 (+get ~a db=3)", &requests)[0], None);
+    assert_eq!(checked("+@all ~* &* db=1 (+get ~b)", &requests)[0], Some(Denied::Key(1)));
+    assert_eq!(
+        line("on nopass ~* db=7,2,7 +get"),
+        "user ann on nopass ~* resetchannels db=2,7 -@all +get"
+    );
+    let catalog = small();
+    let mut ann = user(&catalog, "on");
+    for (rule, error) in [
+        ("db=", RuleError::Syntax),
+        ("db=1,", RuleError::Syntax),
+        ("db=x", RuleError::Syntax),
+        ("db=-1", RuleError::Database),
+        ("db=2147483648", RuleError::Database),
+    ] {
+        assert_eq!(ann.apply(&catalog, false, rule.as_bytes()), Err(error), "{rule}");
+    }
 }
 
 #[test]

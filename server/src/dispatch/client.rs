@@ -23,6 +23,8 @@ pub struct Client {
     pub id: u64,
     /// Selected logical database.
     pub db: usize,
+    /// How many logical databases there are.
+    pub databases: usize,
     /// True once AUTH succeeded, or from the start while no password is set.
     pub authenticated: bool,
     /// Whom it acts as, and with which rights.
@@ -217,7 +219,8 @@ impl Client {
     /// The state of a connection that was just accepted and listed.
     #[must_use]
     pub fn new(server: &Server, session: Arc<Session>) -> Self {
-        let mut client = Self { id: session.id, session, ..Self::default() };
+        let databases = server.databases;
+        let mut client = Self { id: session.id, session, databases, ..Self::default() };
         client.act_as_anybody(server);
         client
     }

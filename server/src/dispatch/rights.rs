@@ -3,9 +3,10 @@
 
 use super::client::Client;
 use super::table::key_positions;
-use super::{Args, CommandSpec, Executor, Flags, OnChannels};
+use super::{Args, CommandSpec, Executor, Flags, OnChannels, OnDatabases};
 use crate::auth::{Context, Denial, Denied, KeyRights, Reason, Request};
 use crate::clock::now_ms;
+use crate::number::parse_i64;
 use crate::server::Server;
 use std::ops::Range;
 
@@ -16,6 +17,40 @@ pub(crate) struct Asked<'a> {
     pub spec: &'static CommandSpec,
     /// The arguments, the command's name included.
     pub args: Args<'a>,
+    /// The database that it would run in.
+    pub db: usize,
+    /// How many there are.
+    pub databases: usize,
+}
+
+impl Asked<'_> {
+    /// The arguments that name databases; none where one names none that exists, which the command reports.
+    fn named_databases(&self) -> Vec<(usize, usize)> {
+        let is_db = |at: &usize| self.args.get(*at).eq_ignore_ascii_case(b"db");
+        let places: Vec<usize> = match (self.spec.on_databases, self.spec.name) {
+            (OnDatabases::Selects, _) => vec![1],
+            (OnDatabases::Swaps, _) => vec![1, 2],
+            (_, "move") => vec![2],
+            // Of several the last one counts: all must be allowed.
+            (_, "copy") => {
+                (3..self.args.len().saturating_sub(1)).filter(is_db).map(|at| at + 1).collect()
+            }
+            _ => Vec::new(),
+        };
+        let named = |at: usize| {
+            let db = usize::try_from(parse_i64(self.args.get(at))?).ok()?;
+            (db < self.databases).then_some((at, db))
+        };
+        places.into_iter().map(named).collect::<Option<_>>().unwrap_or_default()
+    }
+
+    /// True of what reads or changes the key space of the selected database.
+    fn is_of_one_database(&self) -> bool {
+        let metadata = &self.spec.metadata;
+        let takes_keys = || metadata.fields("spec").any(|spec| !spec.contains("not_key"));
+        let mut categories = metadata.words("acl");
+        categories.any(|name| matches!(name, "@keyspace" | "@read" | "@write")) || takes_keys()
+    }
 }
 
 impl Request for Asked<'_> {
@@ -53,6 +88,19 @@ impl Request for Asked<'_> {
             .find(|&at| !allowed(self.args.get(at), rights))
     }
 
+    fn refused_database(&self, allowed: &mut dyn FnMut(usize) -> bool) -> Option<usize> {
+        let named = self.named_databases();
+        if let Some((at, _)) = named.iter().find(|(_, db)| !allowed(*db)) {
+            return Some(*at);
+        }
+        let is_refused = match self.spec.on_databases {
+            OnDatabases::Selects | OnDatabases::Swaps => false,
+            OnDatabases::EmptiesAll => !(0..self.databases).all(&mut *allowed),
+            _ => self.is_of_one_database() && !allowed(self.db),
+        };
+        is_refused.then_some(0)
+    }
+
     fn channels(&self) -> (Range<usize>, bool) {
         let count = self.args.len();
         match self.spec.on_channels {
@@ -78,7 +126,18 @@ impl Client {
         if !self.identity.is_restricted() {
             return Ok(());
         }
-        self.identity.user().check(&Asked { spec, args })
+        self.identity.user().check(&self.asked(spec, args))
+    }
+
+    /// The request in the database that it will run in: a SELECT in front of it may be queued.
+    fn asked<'a>(&self, spec: &'static CommandSpec, args: Args<'a>) -> Asked<'a> {
+        let queued =
+            self.transaction.iter().flat_map(|transaction| transaction.queued.iter().rev());
+        let mut selected = queued
+            .filter(|queued| queued.spec.on_databases == OnDatabases::Selects)
+            .filter_map(|queued| usize::try_from(parse_i64(queued.args().get(1))?).ok());
+        let db = selected.find(|&db| db < self.databases).unwrap_or(self.db);
+        Asked { spec, args, db, databases: self.databases }
     }
 
     /// True when the client's user may run the request, and do this with all keys.
@@ -89,7 +148,7 @@ impl Client {
         rights: KeyRights,
     ) -> bool {
         !self.identity.is_restricted()
-            || self.identity.user().may_with_all_keys(&Asked { spec, args }, rights)
+            || self.identity.user().may_with_all_keys(&self.asked(spec, args), rights)
     }
 
     /// The refusal of a request, as ACL LOG has it.
@@ -100,6 +159,8 @@ impl Client {
         context: Context,
     ) -> Denial {
         let (reason, object) = match denied {
+            Denied::Database(0) => (Reason::Database, spec.name.as_bytes()),
+            Denied::Database(at) => (Reason::Database, args.get(at)),
             Denied::Command => (Reason::Command, spec.name.as_bytes()),
             Denied::Key(at) => (Reason::Key, args.get(at)),
             Denied::Channel(at) => (Reason::Channel, args.get(at)),

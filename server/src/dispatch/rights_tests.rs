@@ -44,6 +44,64 @@ fn rights_are_looked_at_when_a_command_is_queued_and_when_exec_runs_it() {
 }
 
 #[test]
+fn a_user_of_some_databases_stays_in_them() {
+    let mut bench = Bench::new();
+    let (mut admin, mut ann) = (bench.client(), bench.client());
+    bench.run_all(&mut admin, &["ACL SETUSER ann on nopass +@all ~* &* db=1,2", "SET a 0"]);
+    bench.run(&mut ann, "AUTH ann x");
+    let refused = "-NOPERM No permissions to access database\r\n";
+    for line in [
+        "GET a",
+        "SELECT 3",
+        "DBSIZE",
+        "SCAN 0",
+        "FLUSHDB",
+        "FLUSHALL",
+        "SWAPDB 1 3",
+        "COPY a b DB 1",
+        "WATCH a",
+        "RANDOMKEY",
+    ] {
+        assert_eq!(bench.run(&mut ann, line), refused, "{line}");
+    }
+    for line in
+        ["PING", "PUBLISH c m", "SELECT 1", "SET a 1", "COPY a b DB 2", "MOVE a 2", "SWAPDB 1 2"]
+    {
+        assert!(!bench.run(&mut ann, line).starts_with('-'), "{line}");
+    }
+    for line in ["COPY a b DB 3", "COPY a b DB 2 DB 3", "COPY a b DB 3 DB 2", "MOVE a 0"] {
+        assert_eq!(bench.run(&mut ann, line), refused, "{line}");
+    }
+    let reply =
+        bench.run(&mut ann, "EVAL redis.call('select','0')return(redis.pcall('get','a')) 0");
+    assert!(
+        reply.starts_with("-ERR The user executing the script can't access the database"),
+        "{reply}"
+    );
+    // What is queued behind a SELECT runs in that database.
+    bench.run_all(&mut admin, &["SELECT 2", "SET q 2"]);
+    bench.run_all(&mut ann, &["SELECT 1", "MULTI", "SELECT 2", "GET q"]);
+    assert_eq!(bench.run(&mut ann, "GET q"), "+QUEUED\r\n");
+    assert!(bench.run(&mut ann, "EXEC").ends_with("$1\r\n2\r\n"));
+    bench.run_all(&mut ann, &["SELECT 1", "MULTI", "SELECT 2"]);
+    bench.run(&mut admin, "ACL SETUSER ann db=1");
+    assert_eq!(bench.run(&mut ann, "GET q"), refused);
+    assert!(bench.run(&mut ann, "EXEC").starts_with("-EXECABORT"));
+    let newest = bench.server.auth.denials.newest(1).remove(0).last;
+    assert_eq!((newest.reason.name(), newest.object.as_slice()), ("database", &b"get"[..]));
+    let reply = bench.run(&mut admin, "ACL DRYRUN ann SELECT 2");
+    assert!(reply.ends_with("User ann has no permissions to access database 2\r\n"), "{reply}");
+    assert!(
+        bench
+            .run(&mut admin, "ACL GETUSER ann")
+            .ends_with("$9\r\ndatabases\r\n$4\r\ndb=1\r\n$9\r\nselectors\r\n*0\r\n")
+    );
+    let all = (0..16).map(|db| db.to_string()).collect::<Vec<_>>().join(",");
+    bench.run(&mut admin, &format!("ACL SETUSER ann db={all}"));
+    assert_eq!(bench.run(&mut ann, "FLUSHALL"), "+OK\r\n");
+}
+
+#[test]
 fn scripts_may_do_what_their_user_may() {
     let mut bench = Bench::new();
     let (mut admin, mut ann) = (bench.client(), bench.client());

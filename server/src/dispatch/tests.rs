@@ -27,7 +27,8 @@ impl Bench {
     }
 
     pub(super) fn client(&self) -> Client {
-        Client { authenticated: !self.server.auth.is_required(), ..Client::default() }
+        let authenticated = !self.server.auth.is_required();
+        Client { authenticated, databases: self.server.databases, ..Client::default() }
     }
 
     pub(super) fn try_at(

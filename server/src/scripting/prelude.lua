@@ -269,6 +269,8 @@ base.os = protect({ clock = native.clock })
 for _, name in ipairs({ "redis", "cjson", "cmsgpack", "struct", "bit" }) do
   base[name] = protect(native[name])
 end
+-- Valkey's name for it.
+base.server = base.redis
 
 local function nonexistent(_, name)
   raise("Script attempted to access nonexistent global variable '" .. tostring(name) .. "'", 2)
@@ -281,7 +283,7 @@ base._G = globals
 native.globals = globals
 
 -- What functions see: the globals of scripts without what is for scripts alone. While a library is loaded it sees nothing
--- but its own table `redis`.
+-- but its own table `redis`, which is `server`, too.
 local of_functions, of_libraries = {}, {}
 for name, value in rawpairs(base) do
   of_functions[name] = value
@@ -289,6 +291,7 @@ end
 of_functions.os = nil
 of_functions.redis = protect(native.redis_of_functions)
 of_libraries.redis = protect(setmeta(native.redis_of_libraries, globals_meta))
+of_functions.server, of_libraries.server = of_functions.redis, of_libraries.redis
 setmeta(of_functions, globals_meta)
 setmeta(of_libraries, globals_meta)
 local library_meta = {}

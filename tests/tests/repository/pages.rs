@@ -9,13 +9,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 /// Titles of [`GROUPS`], in their order.
-const TITLES: [&str; 7] = [
+const TITLES: [&str; 8] = [
     "Network and clients",
     "Process, log and observation",
     "Memory and data",
     "Directory, snapshots, log of writes",
     "Replication",
     "Cluster",
+    "Of Valkey",
     "Engine",
 ];
 

@@ -75,8 +75,15 @@ fn dry_run(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let quoted = |before: &str, at: usize, after: &str| {
         [before.as_bytes(), args.get(at), after.as_bytes()].concat()
     };
-    match user.check(&Asked { spec, args }) {
+    let (db, databases) = (ctx.client.db, ctx.server.databases);
+    match user.check(&Asked { spec, args, db, databases }) {
         Ok(()) => ctx.out.ok(),
+        Err(Denied::Database(at)) => {
+            let name = String::from_utf8_lossy(user.name());
+            let database = if at == 0 { spec.name.as_bytes() } else { args.get(at) };
+            let text = format!("User {name} has no permissions to access database ");
+            ctx.out.bulk(&[text.as_bytes(), database].concat());
+        }
         Err(Denied::Command) => {
             let name = spec.name;
             let text = format!("This user has no permissions to run the '{name}' command");

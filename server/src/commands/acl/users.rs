@@ -60,7 +60,9 @@ pub(super) fn get(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         return Ok(());
     };
     let (catalog, out) = (ctx.table.catalog(), &mut *ctx.out);
-    out.map(6);
+    let (root, others) = user.selectors().split_at(1);
+    // Where all are allowed, the reply is that of Redis.
+    out.map(6 + root.iter().filter_map(Selector::database_rule).count());
     out.bulk(b"flags");
     let flags = user.flags();
     out.set(flags.len());
@@ -68,23 +70,24 @@ pub(super) fn get(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     out.bulk(b"passwords");
     out.array(user.passwords().len());
     user.passwords().iter().for_each(|digest| out.bulk(hex(digest).as_bytes()));
-    let (root, others) = user.selectors().split_at(1);
     root.iter().for_each(|selector| write_selector(out, catalog, selector));
     out.bulk(b"selectors");
     out.array(others.len());
     for selector in others {
-        out.map(3);
+        out.map(3 + usize::from(selector.database_rule().is_some()));
         write_selector(out, catalog, selector);
     }
     Ok(())
 }
 
 fn write_selector(out: &mut Reply, catalog: &Catalog, selector: &Selector) {
-    for (field, rules) in [
+    let rights = [
         ("commands", selector.command_rules(catalog)),
         ("keys", selector.key_rules()),
         ("channels", selector.channel_rules()),
-    ] {
+    ];
+    let databases = selector.database_rule().map(|rule| ("databases", rule));
+    for (field, rules) in rights.into_iter().chain(databases) {
         out.bulk(field.as_bytes());
         out.bulk(&rules);
     }
