@@ -11,6 +11,9 @@ const SAMPLES: usize = 16;
 /// Maximum number of distinct error prefixes: an attacker must not fill memory with new ones.
 const ERROR_KINDS_MAX: usize = 128;
 
+/// Longest first word that counts as the code of an error, as in Redis.
+const CODE_MAX_BYTES: usize = 30;
+
 /// Totals since start (or CONFIG RESETSTAT). Workers add to them once a batch.
 #[derive(Debug, Default)]
 pub struct Traffic {
@@ -66,16 +69,20 @@ struct Rates {
 }
 
 impl Traffic {
-    /// An error reply with this text was sent: counted under its first word.
+    /// An error reply with this text was sent: counted under its first word, or as ERR where that is no code.
     pub fn count_error(&self, text: &[u8]) {
         self.error_replies.fetch_add(1, Ordering::Relaxed);
-        let prefix = text.split(|&byte| byte == b' ').next().unwrap_or_default();
-        let prefix = String::from_utf8_lossy(prefix);
+        // The ends of lines are sent as blanks.
+        let is_blank = |&byte: &u8| matches!(byte, b' ' | b'\r' | b'\n');
+        let start = &text[..text.len().min(CODE_MAX_BYTES + 1)];
+        let code = start.iter().position(is_blank).map_or(&b"ERR"[..], |end| &text[..end]);
+        // What would end a field of INFO, as in Redis.
+        let prefix = String::from_utf8_lossy(code).replace([':', '#'], "_");
         let mut errors = self.errors.lock();
-        if let Some(count) = errors.get_mut(&*prefix) {
+        if let Some(count) = errors.get_mut(&prefix) {
             *count += 1;
         } else if errors.len() < ERROR_KINDS_MAX {
-            errors.insert(prefix.into_owned(), 1);
+            errors.insert(prefix, 1);
         }
     }
 
@@ -148,6 +155,25 @@ mod tests {
         }
         assert_eq!(traffic.errors().len(), ERROR_KINDS_MAX);
         assert_eq!(traffic.error_replies.load(Ordering::Relaxed), 1003);
+    }
+
+    #[test]
+    fn what_is_no_code_counts_as_err_and_none_ends_a_field_of_info() {
+        for (text, code) in [
+            ("NOSPACE", "ERR"),
+            ("", "ERR"),
+            (" lead", ""),
+            ("a\nb c", "a"),
+            ("ERR\r\n-ERR FAKE", "ERR"),
+            ("MYE: foo", "MYE_"),
+            ("A#B x", "A_B"),
+            ("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123 x", "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123"),
+            ("ABCDEFGHIJKLMNOPQRSTUVWXYZ01234 x", "ERR"),
+        ] {
+            let traffic = Traffic::default();
+            traffic.count_error(text.as_bytes());
+            assert_eq!(traffic.errors(), [(code.to_owned(), 1)], "{text:?}");
+        }
     }
 
     #[test]
