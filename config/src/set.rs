@@ -72,8 +72,9 @@ impl Config {
                 table::find_row(typed).ok_or_else(|| SetError::Unknown(typed.to_vec()))?;
             let name = row.name_like(typed);
             let allowed = self.options.enable_protected_configs.allows(by.local);
-            // Redis does not know our own directives: a client that sets everything CONFIG GET shows must not fail at them.
-            let stays = row.is_own() && self.values[position].get_text(&row.kind) == text;
+            // Redis does not know these: a client that sets everything CONFIG GET shows must not fail at them.
+            let stays =
+                table::is_beyond_redis(name) && self.values[position].get_text(&row.kind) == text;
             let reason = match row.mutability {
                 Mutability::Immutable if !stays => "can't set immutable config",
                 Mutability::Protected if !allowed => "can't set protected config",
@@ -121,6 +122,20 @@ mod tests {
 
     fn failed(name: &str, reason: &str) -> String {
         format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}")
+    }
+
+    #[test]
+    fn what_redis_does_not_know_and_only_a_start_sets_may_be_set_to_what_it_is() {
+        let mut config = Config::default();
+        for name in ["server-cpulist", "hash-seed", "max-write-buffer-number"] {
+            let found = config.get(&[name.as_bytes()]);
+            let now = String::from_utf8(found[0].1.clone()).unwrap();
+            assert!(set(&mut config, &[(name, &now)]).is_ok(), "{name}");
+            let refused = set(&mut config, &[(name, "1")]).unwrap_err();
+            assert_eq!(refused, failed(name, "can't set immutable config"));
+        }
+        let refused = set(&mut config, &[("server_cpulist", "")]).unwrap_err();
+        assert_eq!(refused, failed("server_cpulist", "can't set immutable config"));
     }
 
     /// Texts of redis-server 7.0.15.

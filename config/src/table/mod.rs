@@ -63,6 +63,13 @@ pub fn is_own(name: &str) -> bool {
     engine::TABLE.iter().any(|directive| directive.name == name)
 }
 
+/// Whether Redis has no directive of this name: it is one of our own, or Valkey's.
+pub fn is_beyond_redis(name: &str) -> bool {
+    is_own(name)
+        || valkey::TABLE.iter().any(|directive| directive.name == name)
+        || valkey::OTHER_NAMES.contains(&name)
+}
+
 /// A directive by name or alias, in any case.
 pub fn find(name: &[u8]) -> Option<&'static Directive> {
     find_row(name).map(|(_, row)| row)

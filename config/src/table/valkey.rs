@@ -13,6 +13,10 @@ const LOG_FORMATS: &[(&str, u8)] = &[("legacy", 0), ("logfmt", 1), ("json", 2)];
 const TIMESTAMPS: &[(&str, u8)] = &[("legacy", 0), ("iso8601", 1), ("milliseconds", 2)];
 const VERSION_CHECK: &[(&str, u8)] = &[("strict", 0), ("relaxed", 1)];
 
+/// Valkey's names of directives of Redis that only a start sets.
+pub(super) const OTHER_NAMES: [&str; 4] =
+    ["server-cpulist", "bio-cpulist", "aof-rewrite-cpulist", "bgsave-cpulist"];
+
 pub(super) const TABLE: &[Directive] = &[
     int("commandlog-reply-larger-than", -1, LONG_MAX, "1048576").no_effect(NO_LARGE_LOG),
     int("commandlog-request-larger-than", -1, LONG_MAX, "1048576").no_effect(NO_LARGE_LOG),

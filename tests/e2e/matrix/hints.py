@@ -116,6 +116,8 @@ NAMES = {
     # Nobody listens there.
     "MIGRATE host": [b"127.0.0.1"],
     "MIGRATE port": [b"1"],
+    # Longer than a connection is refused.
+    "MIGRATE timeout": [b"20000"],
     "REPLICAOF host": [b"NO"],
     "REPLICAOF port": [b"ONE"],
     "SLAVEOF host": [b"NO"],
