@@ -64,6 +64,22 @@ pub enum Unreached {
     Refused,
 }
 
+/// A port as C reads it: what is no number is 0, where nobody listens, and `None` is one that cannot be asked for.
+fn port_of(text: &[u8]) -> Option<u16> {
+    let text = text.trim_ascii_start();
+    let (is_negative, digits) = match text {
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] => (false, digits),
+        digits => (false, digits),
+    };
+    let number = digits
+        .iter()
+        .take_while(|byte| byte.is_ascii_digit())
+        .fold(0_i64, |sum, byte| sum.saturating_mul(10).saturating_add(i64::from(byte - b'0')));
+    let number = (if is_negative { -number } else { number }) as i32;
+    u32::try_from(number).ok().map(|port| port as u16)
+}
+
 /// The system does not let go of a connection that is being made: a thread waits for it, where this one gives up.
 fn connect_to(address: SocketAddr, patience: Patience<'_>) -> io::Result<TcpStream> {
     let (made, wait) = std::sync::mpsc::channel();
@@ -100,8 +116,8 @@ impl Target {
     /// There is no such host, it refuses, or it does not answer in time.
     pub fn connect(host: &[u8], port: &[u8], patience: Patience<'_>) -> Result<Self, Unreached> {
         let host = std::str::from_utf8(host).map_err(|_| Unreached::Unknown)?;
-        let port = std::str::from_utf8(port).ok().and_then(|port| port.parse::<u16>().ok());
-        let addresses = (host, port.unwrap_or_default()).to_socket_addrs();
+        let port = port_of(port).ok_or(Unreached::Unknown)?;
+        let addresses = (host, port).to_socket_addrs();
         let addresses = addresses.map_err(|_| Unreached::Unknown)?;
         let mut failed = Unreached::Unknown;
         for address in addresses {
@@ -262,9 +278,16 @@ mod tests {
 
     #[test]
     fn nobody_is_reached_for_different_reasons() {
-        for port in [&b"x"[..], b"", b"70000", b"-1"] {
-            let refused = Target::connect(b"127.0.0.1", port, PATIENCE).map(|_| ());
-            assert_eq!(refused, Err(Unreached::Refused));
+        for (port, reason) in [
+            (&b"x"[..], Unreached::Refused),
+            (b"", Unreached::Refused),
+            (b"65536", Unreached::Refused),
+            (b"-1", Unreached::Unknown),
+            (b"2147483648", Unreached::Unknown),
+            (b"9223372036854775808", Unreached::Unknown),
+        ] {
+            let unreached = Target::connect(b"127.0.0.1", port, PATIENCE).map(|_| ());
+            assert_eq!(unreached, Err(reason), "{}", port.escape_ascii());
         }
         let unknown = Target::connect(b"\xff", b"1", PATIENCE).map(|_| ());
         assert_eq!(unknown, Err(Unreached::Unknown));
