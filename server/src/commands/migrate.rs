@@ -69,11 +69,23 @@ impl<'a> Request<'a> {
         let mut at = OPTIONS_AT;
         while at < args.len() {
             let behind = args.len() - at - 1;
-            match args.get(at).to_ascii_lowercase().as_slice() {
-                b"copy" => copies = true,
-                b"replace" => replaces = true,
-                b"auth" if behind >= 1 => auth = vec![args.get(at + 1)],
-                b"auth2" if behind >= 2 => auth = vec![args.get(at + 1), args.get(at + 2)],
+            at += match args.get(at).to_ascii_lowercase().as_slice() {
+                b"copy" => {
+                    copies = true;
+                    1
+                }
+                b"replace" => {
+                    replaces = true;
+                    1
+                }
+                b"auth" if behind >= 1 => {
+                    auth = vec![args.get(at + 1)];
+                    2
+                }
+                b"auth2" if behind >= 2 => {
+                    auth = vec![args.get(at + 1), args.get(at + 2)];
+                    3
+                }
                 b"keys" if !args.get(3).is_empty() => {
                     return Err(CommandError::text(
                         "ERR When using MIGRATE KEYS option, the key argument must be set to the empty string",
@@ -84,11 +96,6 @@ impl<'a> Request<'a> {
                     break;
                 }
                 _ => return Err(CommandError::Syntax),
-            }
-            at += match args.get(at).to_ascii_lowercase().as_slice() {
-                b"auth" => 2,
-                b"auth2" => 3,
-                _ => 1,
             };
         }
         let timeout_ms = Some(ctx.int_arg(5)?).filter(|&ms| ms > 0).unwrap_or(TIMEOUT_MS);

@@ -1,11 +1,14 @@
 //! The state of one connection that commands can read and change.
 
 use super::kept_search::KeptSearch;
-use super::{Args, CommandError, CommandSpec, LogWait, LongReply, Past, SnapshotSession, Tally};
+use super::{
+    Args, CommandError, CommandSpec, LogWait, LongReply, OnDatabases, Past, SnapshotSession, Tally,
+};
 use crate::auth::{Denial, Identity};
 use crate::blocking::Waiter;
 use crate::events::pubsub::{Kind, Subscriptions};
 use crate::keyspace::Pins;
+use crate::number::parse_i64;
 use crate::resp::{PackedRequest, pack};
 use crate::scripting::Running;
 use crate::server::Server;
@@ -181,6 +184,8 @@ pub struct Watched {
 pub struct Transaction {
     /// In order of arrival.
     pub queued: Vec<Queued>,
+    /// The database that the last SELECT among them leads to.
+    pub db: Option<usize>,
     /// A command could not be queued: EXEC answers EXECABORT.
     pub failed: bool,
 }
@@ -314,6 +319,10 @@ impl Client {
         if let Some(transaction) = &mut self.transaction
             && !(is_lost || transaction.failed)
         {
+            if queued.spec.on_databases == OnDatabases::Selects {
+                let db = parse_i64(queued.args().get(1)).and_then(|db| usize::try_from(db).ok());
+                transaction.db = db.filter(|&db| db < self.databases).or(transaction.db);
+            }
             transaction.queued.push(queued);
             self.session.queued.store(transaction.queued.len() + 1, Ordering::Relaxed);
             let bytes = transaction.queued.last().map_or(0, Queued::memory_bytes);

@@ -131,12 +131,8 @@ impl Client {
 
     /// The request in the database that it will run in: a SELECT in front of it may be queued.
     fn asked<'a>(&self, spec: &'static CommandSpec, args: Args<'a>) -> Asked<'a> {
-        let queued =
-            self.transaction.iter().flat_map(|transaction| transaction.queued.iter().rev());
-        let mut selected = queued
-            .filter(|queued| queued.spec.on_databases == OnDatabases::Selects)
-            .filter_map(|queued| usize::try_from(parse_i64(queued.args().get(1))?).ok());
-        let db = selected.find(|&db| db < self.databases).unwrap_or(self.db);
+        let selected = self.transaction.as_ref().and_then(|transaction| transaction.db);
+        let db = selected.unwrap_or(self.db);
         Asked { spec, args, db, databases: self.databases }
     }
 
