@@ -6,14 +6,17 @@ use super::client::Client;
 use super::guard::miss;
 use super::past::{Past, PastKeys};
 use super::table::key_positions;
-use super::{Args, CommandError, CommandResult, CommandSpec, Ctx, Executor, Outcome, Purpose};
+use super::{
+    Args, CommandError, CommandResult, CommandSpec, Ctx, Executor, Flags, Outcome, Purpose,
+};
 use crate::client_memory::load_max_bytes;
 use crate::events::Event;
 use crate::keyspace::collection::Edit;
 use crate::keyspace::paged::{LaidOut, Paged};
 use crate::resp::Reply;
 use crate::server::Server;
-use sexton_engine::{Found, Latched, TxBuf};
+use crate::value::ValueType;
+use sexton_engine::{Found, Latched, SnapshotValue, TxBuf};
 use std::any::Any;
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -27,6 +30,12 @@ fn sources<'a>(spec: &'static CommandSpec, args: Args<'a>) -> Vec<&'a [u8]> {
     let mut keys = key_positions(spec, args).unwrap_or_default();
     keys.retain(|key| key.flags.starts_with("RO"));
     keys.into_iter().map(|key| args.get(key.index)).collect()
+}
+
+/// True of a request that stores something: one that reads all of its keys does not, whatever its command may do.
+pub(super) fn stores(spec: &CommandSpec, args: Args<'_>) -> bool {
+    let keys = key_positions(spec, args).unwrap_or_default();
+    spec.flags.contains(Flags::WRITE) && keys.iter().any(|key| !key.flags.starts_with("RO"))
 }
 
 /// Keys that are watched, as WATCH does, as long as this exists.
@@ -98,6 +107,39 @@ impl Ctx<'_, '_> {
             self.end_with_made(value);
         }
         Ok(ToStore::Whole(edit))
+    }
+
+    /// What a key of the client's database held in the snapshot that this request reads, if that is of one of these types: what lies in
+    /// pages as if it lay in one record. `None`: it reads no snapshot.
+    pub fn past_value(
+        &mut self,
+        key: &[u8],
+        types: &[ValueType],
+    ) -> Option<Result<Option<SnapshotValue>, CommandError>> {
+        let Past::Open(past) = &self.client.past else { return None };
+        let value = past.value(key, types);
+        self.count_lookup(self.client.db, key, matches!(value, Ok(Some(_))));
+        Some(value)
+    }
+
+    /// Ends the run of a command that makes something of all that its other keys hold, if that is too much for a worker: it is made ahead
+    /// ([`Ctx::made_of_keys`]).
+    pub fn hand_over_sources(&mut self) {
+        if !self.server.engine.has_pages() {
+            return;
+        }
+        let (db, mut bytes) = (self.client.db, 0_u64);
+        for key in sources(self.spec, self.args) {
+            if let Found::Live(entry) = self.find(db, key)
+                && let Ok(Some(paged)) = Paged::of_entry(entry)
+            {
+                bytes = bytes.saturating_add(paged.descriptor.totals.bytes);
+            }
+        }
+        if bytes <= load_max_bytes(self.server) {
+            self.hand_over_to_the_past_above(bytes);
+        }
+        self.hand_over_above(bytes);
     }
 
     /// What a copy of a large collection in pages consists of, if that was made ahead. Where it is to be, which is so if `may_copy`, the run

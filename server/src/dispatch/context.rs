@@ -185,7 +185,7 @@ impl<'e> Ctx<'_, 'e> {
         self.changes.write(&self.server.events, db, source, Some(event));
     }
 
-    fn find(&mut self, db: usize, key: &[u8]) -> Found<'_> {
+    pub(super) fn find(&mut self, db: usize, key: &[u8]) -> Found<'_> {
         let key = self.key_in(db, key);
         self.tx.as_deref_mut().expect("command class has a transaction").find(key)
     }

@@ -1,6 +1,7 @@
 //! The executor: a thread's state for running requests, and the steps of a single request.
 
 use super::after::{account, drop_if_muted, refuse, refuse_cut, show_monitors, write_error};
+use super::ahead::stores;
 use super::call::{Called, answer_from_the_past, answer_long, call, call_missing, read_snapshot};
 use super::client::{Client, Queued};
 use super::commit::{commit, publish, take_back, tell};
@@ -280,13 +281,13 @@ impl Executor {
         now_ms: u64,
     ) -> Outcome {
         let reads_past = client.past.take_wanted() && self.may_block;
-        if reads_past && spec.flags.contains(Flags::WRITE) {
+        if reads_past && stores(spec, args) {
             return self.run_ahead(server, client, (spec, args), out, now_ms);
         }
         let (engine, table, mark) = (&server.engine, self.table, out.len());
         let started = client.past.begun().unwrap_or_else(Instant::now);
         let changes = &mut self.changes;
-        let scope = Scope::of(spec, client);
+        let scope = Scope::of(spec, args, client);
         let long = match std::mem::take(&mut client.long_reply) {
             LongReply::Wanted if self.may_block => {
                 let request = (args.get(spec.keys.first), pack(args.from(0)));

@@ -5,7 +5,8 @@ use super::guard::miss;
 use super::long_reply::LongReply;
 use super::table::{CommandSpec, Flags, Traits};
 use super::{Args, Ctx, Past};
-use crate::keyspace::paged;
+use crate::client_memory::load_max_bytes;
+use crate::keyspace::paged::{self, Paged};
 use crate::server::Server;
 use sexton_engine::Prepared;
 
@@ -18,6 +19,9 @@ const HEAVY_BYTES: u64 = 1 << 20;
 
 /// A change of an element costs about as much as going through so many.
 const CHANGE_BYTES: u64 = 1 << 10;
+
+/// All of a value is read of a snapshot where that is at most so many times as much as is asked for.
+const WHOLE_FACTOR: u64 = 8;
 
 /// What a command that was handed over reads.
 enum Elsewhere {
@@ -56,6 +60,17 @@ impl Ctx<'_, '_> {
     /// snapshot, without any latch.
     pub fn hand_over_to_the_past_above(&mut self, bytes: u64) {
         self.hand_over(bytes, Elsewhere::InThePast);
+    }
+
+    /// Ends the run of a command that is going to read so many bytes of this value, if that is too much for a worker. It reads them of a
+    /// snapshot, all of the value, where that is not much more.
+    pub fn hand_over_part_above(&mut self, paged: &Paged, bytes: u64) {
+        let whole_bytes = paged.descriptor.totals.bytes;
+        let most_bytes = load_max_bytes(self.server).min(bytes.saturating_mul(WHOLE_FACTOR));
+        if whole_bytes <= most_bytes {
+            self.hand_over_to_the_past_above(bytes);
+        }
+        self.hand_over_above(bytes);
     }
 
     fn hand_over(&mut self, bytes: u64, to: Elsewhere) {

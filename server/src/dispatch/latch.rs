@@ -21,13 +21,14 @@ pub(super) enum Scope {
 }
 
 impl Scope {
-    pub(super) fn of(spec: &CommandSpec, client: &Client) -> Self {
+    pub(super) fn of(spec: &CommandSpec, args: Args<'_>, client: &Client) -> Self {
         let in_snapshot = client.snapshot_session.is_some();
         match spec.class {
             Class::Local | Class::Survey => Self::Free,
             Class::Keyed | Class::Offload if in_snapshot => Self::Snapshot,
             Class::Offload => Self::Free,
             Class::Keyed | Class::Script => Self::Keys,
+            Class::Exclusive if (spec.names_keys)(args) => Self::Keys,
             Class::Exclusive => Self::All,
         }
     }

@@ -1,13 +1,13 @@
 //! Commands on several keys that take long: they read a snapshot, on a helper thread, and no latch is held meanwhile.
 
 use super::CommandError;
-use super::snapshot_session::{required_by, snapshot_error, snapshot_for};
+use super::snapshot_session::{hide_due_fields, required_by, snapshot_error, snapshot_for};
 use crate::keyspace::operand::Operand;
 use crate::keyspace::paged::{Paged, PastCollection, whole_at};
 use crate::server::Server;
 use crate::session::Session;
 use crate::value::ValueType;
-use sexton_engine::{EngineError, Latched, Meta, Seq, Snapshot, TxBuf};
+use sexton_engine::{EngineError, Latched, Meta, Seq, Snapshot, SnapshotValue, TxBuf};
 use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -143,6 +143,31 @@ impl PastKeys {
             }
             _ => Ok(None),
         }
+    }
+
+    /// What a key held, if that is of one of these types: what lies in pages as if it lay in one record.
+    ///
+    /// # Errors
+    /// WRONGTYPE; the snapshot has ended.
+    pub(super) fn value(
+        &self,
+        key: &[u8],
+        types: &[ValueType],
+    ) -> Result<Option<SnapshotValue>, CommandError> {
+        let Some(mut found) = self.snapshot.get(self.db, key).map_err(snapshot_error)? else {
+            return Ok(None);
+        };
+        if let Some((meta, value)) =
+            whole_at(&self.snapshot, self.db, found.meta, &found.value).map_err(snapshot_error)?
+        {
+            (found.meta, found.value) = (meta, value);
+        }
+        hide_due_fields(&mut found, self.now_ms);
+        if found.meta.is_expired(self.now_ms) {
+            return Ok(None);
+        }
+        let is_one = ValueType::of(found.meta.flags).is_some_and(|found| types.contains(&found));
+        is_one.then_some(Some(found)).ok_or(CommandError::WrongType)
     }
 
     /// This was made of the keys.

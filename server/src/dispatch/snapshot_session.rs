@@ -153,7 +153,7 @@ impl SnapshotSession {
 }
 
 /// Hides expired fields; if all have expired, the key is marked as expired itself.
-fn hide_due_fields(found: &mut SnapshotValue, now_ms: u64) {
+pub(super) fn hide_due_fields(found: &mut SnapshotValue, now_ms: u64) {
     if found.meta.is_expired(now_ms) || !found.meta.is_due(&found.value, now_ms) {
         return;
     }

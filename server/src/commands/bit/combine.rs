@@ -1,8 +1,11 @@
 //! BITOP: strings combined bit by bit.
 
-use crate::dispatch::{CommandError, CommandResult, Ctx, OUT_OF_MEMORY, Purpose};
+use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
 use crate::events::Event;
+use crate::keyspace::collection::Edit;
 use crate::keyspace::{StringView, Strings, Written};
+use crate::value::ValueType;
+use sexton_engine::Meta;
 
 /// The operation on the bits at one position. Shorter strings are padded with zeros.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -54,36 +57,58 @@ fn bytes_of(string: Option<StringView<'_>>) -> &[u8] {
     string.map_or(&[], |string| string.bytes())
 }
 
+/// A string to be stored.
+#[derive(Debug)]
+struct Combined(Vec<u8>);
+
+impl Edit for Combined {
+    const TYPE: ValueType = ValueType::String;
+
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    fn expiring_at(expire_at_ms: u64) -> Meta {
+        Written::Edited.expiring_at(expire_at_ms)
+    }
+}
+
 /// BITOP operation destination key [key ...]. A result without bytes deletes the destination.
 pub(super) fn bitop(ctx: &mut Ctx<'_, '_>) -> CommandResult {
-    let (db, args, destination) = (ctx.client.db, ctx.args, ctx.args.get(2));
-    let operation = Operation::parse(args.get(1)).ok_or(CommandError::Syntax)?;
-    if operation == Operation::Not && args.len() != 4 {
+    let operation = Operation::parse(ctx.args.get(1)).ok_or(CommandError::Syntax)?;
+    if operation == Operation::Not && ctx.args.len() != 4 {
         return Err(CommandError::text("ERR BITOP NOT must be called with a single source key."));
     }
+    let made = ctx.made_of_keys(|ctx| combined(ctx, operation))?;
+    ctx.store(ctx.args.get(2), made, Event::string("set"))
+}
+
+fn combined(ctx: &mut Ctx<'_, '_>, operation: Operation) -> Result<Combined, CommandError> {
+    ctx.hand_over_sources();
     let mut made = Vec::new();
-    for (index, key) in args.from(3).enumerate() {
-        ctx.lookup::<Strings, _>(Purpose::Read, key, |string, _| match index {
-            0 => made.extend_from_slice(bytes_of(string)),
-            _ => operation.add(&mut made, bytes_of(string)),
-        })?;
+    for (index, key) in ctx.args.from(3).enumerate() {
+        let mut add = |bytes: &[u8]| match index {
+            0 => made.extend_from_slice(bytes),
+            _ => operation.add(&mut made, bytes),
+        };
+        match ctx.past_value(key, &[ValueType::String]) {
+            Some(value) => {
+                let value = value?;
+                add(bytes_of(value.as_ref().and_then(|value| StringView::of(value.entry()))));
+            }
+            None => {
+                ctx.lookup::<Strings, _>(Purpose::Read, key, |string, _| add(bytes_of(string)))?
+            }
+        }
     }
     if operation == Operation::Not {
         made.iter_mut().for_each(|byte| *byte = !*byte);
     }
-    if made.len() as u64 > ctx.memory_max_bytes() {
-        return Err(CommandError::text(OUT_OF_MEMORY));
-    }
-    let was = ctx.peek(db, destination).is_some();
-    if !made.is_empty() {
-        ctx.put(db, destination, Written::Edited.expiring_at(0), &made, Event::string("set"));
-        ctx.log_request();
-    } else if was {
-        ctx.delete(db, destination, Event::generic("del"));
-        ctx.log_request();
-    }
-    ctx.out.int(made.len() as i64);
-    Ok(())
+    Ok(Combined(made))
 }
 
 #[cfg(test)]

@@ -5,11 +5,13 @@ use super::hash::Position;
 use super::position::{coordinates, distance};
 use super::request::{Form, Request};
 use super::shape::Shape;
-use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose, ToStore};
+use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
 use crate::events::Event;
-use crate::keyspace::collection::{SortedSetEdit, SortedSets, Thresholds};
+use crate::keyspace::Kind;
+use crate::keyspace::collection::{SortedSetEdit, SortedSetView, SortedSets, Thresholds};
 use crate::keyspace::paged::{self, Paged};
 use crate::resp::Reply;
+use crate::value::ValueType;
 use std::convert::Infallible;
 use std::ops::Range;
 
@@ -50,39 +52,58 @@ pub(super) fn geosearchstore(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 }
 
 fn run(ctx: &mut Ctx<'_, '_>, form: Form, may_store: bool) -> CommandResult {
-    let (args, thresholds) = (ctx.args, ctx.thresholds());
-    let source = args.get(if form == Form::SearchStore { 2 } else { 1 });
-    let outcome = if let Some(paged) = ctx.paged::<SortedSets>(Purpose::Read, source)? {
-        search_pages(ctx, (form, may_store), source, &paged)?
-    } else {
-        ctx.lookup::<SortedSets, _>(Purpose::Read, source, |set, out| {
-            let score_of = set.map(|set| move |member: &[u8]| set.score(member));
-            let request = Request::parse(args, form, may_store, score_of)?;
-            // Without a set there is no shape either, where a member was to be its centre.
-            let Some((set, shape)) = set.zip(request.shape()) else {
-                return Ok::<_, CommandError>(request.finish(&[], &thresholds, out));
-            };
-            let all: Vec<_> = set.iter().collect();
-            let members = shape.scores().into_iter().flat_map(|scores| {
-                let start = all.partition_point(|(score, _)| *score < scores.start);
-                all[start..].iter().take_while(move |(score, _)| *score < scores.end)
-            });
-            let Ok(found) = request.found(&shape, members.copied().map(Ok::<_, Infallible>));
-            Ok(request.finish(&found, &thresholds, out))
-        })??
+    // Where it is stored does not depend on the set.
+    let anywhere = |_: &[u8]| Some(0.0);
+    let request = Request::parse(ctx.args, form, may_store, Some(anywhere));
+    let Some(destination) = request.ok().and_then(|request| request.store) else {
+        return search(ctx, form, may_store).map(drop);
     };
-    let Some((destination, set)) = outcome else { return Ok(()) };
+    let set =
+        ctx.made_of_keys(|ctx| search(ctx, form, may_store).map(Option::unwrap_or_default))?;
     let event = if form == Form::SearchStore { "geosearchstore" } else { "georadiusstore" };
-    ctx.store(destination, ToStore::Whole(set), Event::sorted_set(event))
+    ctx.store(destination, set, Event::sorted_set(event))
 }
 
-/// Searches a sorted set in pages: only those of the cells are read. Returns what is to be stored, and where.
-fn search_pages<'a>(
-    ctx: &mut Ctx<'a, '_>,
+/// Answers, or returns what is to be stored.
+fn search(
+    ctx: &mut Ctx<'_, '_>,
+    form: Form,
+    may_store: bool,
+) -> Result<Option<SortedSetEdit>, CommandError> {
+    let (args, thresholds) = (ctx.args, ctx.thresholds());
+    let source = args.get(if form == Form::SearchStore { 2 } else { 1 });
+    let search_whole = |set: Option<SortedSetView<'_>>, out: &mut Reply| {
+        let score_of = set.map(|set| move |member: &[u8]| set.score(member));
+        let request = Request::parse(args, form, may_store, score_of)?;
+        // Without a set there is no shape either, where a member was to be its centre.
+        let Some((set, shape)) = set.zip(request.shape()) else {
+            return Ok(request.finish(&[], &thresholds, out));
+        };
+        let all: Vec<_> = set.iter().collect();
+        let members = shape.scores().into_iter().flat_map(|scores| {
+            let start = all.partition_point(|(score, _)| *score < scores.start);
+            all[start..].iter().take_while(move |(score, _)| *score < scores.end)
+        });
+        let Ok(found) = request.found(&shape, members.copied().map(Ok::<_, Infallible>));
+        Ok(request.finish(&found, &thresholds, out))
+    };
+    if let Some(value) = ctx.past_value(source, &[ValueType::SortedSet]) {
+        let value = value?;
+        return search_whole(value.as_ref().and_then(|v| SortedSets::view(v.entry())), ctx.out);
+    }
+    if let Some(paged) = ctx.paged::<SortedSets>(Purpose::Read, source)? {
+        return search_pages(ctx, (form, may_store), source, &paged);
+    }
+    ctx.lookup::<SortedSets, _>(Purpose::Read, source, search_whole)?
+}
+
+/// [`search`] of a sorted set in pages: only those of the cells are read.
+fn search_pages(
+    ctx: &mut Ctx<'_, '_>,
     (form, may_store): (Form, bool),
     source: &[u8],
     paged: &Paged,
-) -> Result<Option<(&'a [u8], SortedSetEdit)>, CommandError> {
+) -> Result<Option<SortedSetEdit>, CommandError> {
     let (args, thresholds) = (ctx.args, ctx.thresholds());
     let (request, ranks) = ctx.read_ranked(source, paged, |set, pages, _| {
         let mut missed = None;
@@ -105,7 +126,7 @@ fn search_pages<'a>(
     let Some(shape) = request.shape() else { return Ok(None) };
     let members = ranks.iter().map(|ranks| ranks.end - ranks.start).sum();
     let whole = paged::Extent::of(paged, paged.descriptor.totals.elements);
-    ctx.hand_over_above(whole.bytes_of(members));
+    ctx.hand_over_part_above(paged, whole.bytes_of(members));
     let ranks = if request.any { in_steps(&ranks) } else { ranks };
     Ok(ctx.read_ranked(source, paged, |set, pages, out| {
         if !request.any {
@@ -141,7 +162,7 @@ struct Point<'v> {
     distance: f64,
 }
 
-impl<'a> Request<'a> {
+impl Request<'_> {
     /// The members that are asked for, in their order. `members`: those in the cells of the shape, cell by cell.
     fn found<'v, E>(
         &self,
@@ -175,21 +196,21 @@ impl<'a> Request<'a> {
         Ok(found.into_iter().map(|(_, point)| point).collect())
     }
 
-    /// Answers with what was found, or returns it where it is to be stored, and under which key.
+    /// Answers with what was found, or returns it where it is to be stored.
     fn finish(
         &self,
         found: &[Point<'_>],
         thresholds: &Thresholds,
         out: &mut Reply,
-    ) -> Option<(&'a [u8], SortedSetEdit)> {
-        let Some(destination) = self.store else {
+    ) -> Option<SortedSetEdit> {
+        if self.store.is_none() {
             self.answer(found, out);
             return None;
-        };
+        }
         let by_distance =
             |point: &Point<'_>| if self.by_distance { point.distance } else { point.score };
         let members = found.iter().map(|point| (by_distance(point), point.member)).collect();
-        Some((destination, SortedSetEdit::of_distinct(members, thresholds)))
+        Some(SortedSetEdit::of_distinct(members, thresholds))
     }
 
     fn answer(&self, found: &[Point<'_>], out: &mut Reply) {

@@ -28,7 +28,7 @@ pub(super) fn sorted(
     match (&options.by, options.by_text) {
         (None, true) => sort(&|one, other| compare(elements.get(one), elements.get(other))),
         (Some(pattern), true) => {
-            let (texts, places) = weights_as_texts(ctx, pattern, elements);
+            let (texts, places) = weights_as_texts(ctx, pattern, elements)?;
             let weight = |number: usize| places[number].map(|place| texts.get(place));
             sort(&|one, other| match (weight(one), weight(other)) {
                 (Some(one), Some(other)) => compare(one, other),
@@ -61,7 +61,7 @@ fn weights_as_texts(
     ctx: &mut Ctx<'_, '_>,
     pattern: &Pattern<'_>,
     elements: &Texts,
-) -> (Texts, Vec<Option<usize>>) {
+) -> Result<(Texts, Vec<Option<usize>>), CommandError> {
     let mut texts = Texts::default();
     let places = (0..elements.len())
         .map(|number| {
@@ -70,8 +70,8 @@ fn weights_as_texts(
                 Some(texts.len() - 1)
             })
         })
-        .collect();
-    (texts, places)
+        .collect::<Result<_, _>>()?;
+    Ok((texts, places))
 }
 
 /// An element whose key does not exist weighs 0.
@@ -85,9 +85,9 @@ fn weights_as_numbers(
     let weights: Vec<Option<f64>> = (0..elements.len())
         .map(|number| match pattern {
             Some(pattern) => pattern.look_up(ctx, elements.get(number), |text, _| weight(text)),
-            None => weight(Some(elements.get(number))),
+            None => Ok(weight(Some(elements.get(number)))),
         })
-        .collect();
+        .collect::<Result<_, _>>()?;
     weights.into_iter().collect::<Option<_>>().ok_or(NO_NUMBER)
 }
 

@@ -1,11 +1,12 @@
 //! BY and GET: the value of a key, or of a hash field, whose name depends on the element.
 
-use crate::dispatch::{Ctx, Purpose};
+use crate::dispatch::{CommandError, Ctx, Purpose};
 use crate::keyspace::collection::Hashes;
 use crate::keyspace::paged::Keyed;
 use crate::keyspace::{Kind, StringView};
 use crate::resp::Reply;
 use crate::value::ValueType;
+use sexton_engine::{Entry, SnapshotValue};
 
 /// The target of a pattern for an element. Redis reads patterns as C strings: only the part before a NUL counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,42 +47,56 @@ impl<'p> Pattern<'p> {
     }
 
     /// Shows `look` what the pattern names for `element`: a string, a hash's value, or nothing.
+    ///
+    /// # Errors
+    /// The snapshot that the request reads has ended.
     pub(super) fn look_up<R>(
         &self,
         ctx: &mut Ctx<'_, '_>,
         element: &[u8],
         look: impl FnOnce(Option<&[u8]>, &mut Reply) -> R,
-    ) -> R {
-        match *self {
-            Self::Element => look(Some(element), ctx.out),
-            Self::Nothing => look(None, ctx.out),
-            Self::Key { before, behind, field } => {
-                let key = [before, element, behind].concat();
-                // Of a hash in pages only the page of the field is read.
-                if let Some(field) = field
-                    && let Ok(Some(paged)) = ctx.paged::<Hashes>(Purpose::Read, &key)
-                {
-                    let value = ctx.read_pages(&key, &paged, |hash: &Keyed, pages, _| {
-                        Ok(hash.get(pages, field)?.map(<[u8]>::to_vec))
-                    });
-                    return look(value.as_deref(), ctx.out);
-                }
-                let (db, wanted) = (ctx.client.db, [ValueType::Hash, ValueType::String]);
-                let wanted = &wanted[usize::from(field.is_none())..];
-                ctx.inspect_whole(Purpose::Read, (db, &key), wanted, |entry, out| {
-                    match (entry, field) {
-                        (None, _) => look(None, out),
-                        (Some(entry), Some(field)) => {
-                            look(Hashes::view(entry).and_then(|hash| hash.get(field)), out)
-                        }
-                        (Some(entry), None) => {
-                            let string = StringView::of(entry);
-                            look(string.as_ref().map(|string| string.bytes()), out)
-                        }
-                    }
-                })
-            }
+    ) -> Result<R, CommandError> {
+        let (before, behind, field) = match *self {
+            Self::Element => return Ok(look(Some(element), ctx.out)),
+            Self::Nothing => return Ok(look(None, ctx.out)),
+            Self::Key { before, behind, field } => (before, behind, field),
+        };
+        let key = [before, element, behind].concat();
+        let wanted = [if field.is_some() { ValueType::Hash } else { ValueType::String }];
+        if let Some(value) = ctx.past_value(&key, &wanted) {
+            let value = match value {
+                Err(CommandError::WrongType) => None,
+                value => value?,
+            };
+            let entry = value.as_ref().map(SnapshotValue::entry);
+            return Ok(see(entry, field, |value| look(value, ctx.out)));
         }
+        // Of a hash in pages only the page of the field is read.
+        if let Some(field) = field
+            && let Ok(Some(paged)) = ctx.paged::<Hashes>(Purpose::Read, &key)
+        {
+            let value = ctx.read_pages(&key, &paged, |hash: &Keyed, pages, _| {
+                Ok(hash.get(pages, field)?.map(<[u8]>::to_vec))
+            });
+            return Ok(look(value.as_deref(), ctx.out));
+        }
+        let db = ctx.client.db;
+        Ok(ctx.inspect_whole(Purpose::Read, (db, &key), &wanted, |entry, out| {
+            see(entry, field, |value| look(value, out))
+        }))
+    }
+}
+
+/// Shows `look` the value of a field, or a string.
+fn see<R>(
+    entry: Option<Entry<'_>>,
+    field: Option<&[u8]>,
+    look: impl FnOnce(Option<&[u8]>) -> R,
+) -> R {
+    let Some(entry) = entry else { return look(None) };
+    match field {
+        Some(field) => look(Hashes::view(entry).and_then(|hash| hash.get(field))),
+        None => look(StringView::of(entry).as_ref().map(|string| string.bytes())),
     }
 }
 

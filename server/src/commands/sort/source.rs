@@ -6,8 +6,8 @@ use crate::keyspace::collection::{Lists, Sets, SortedSets};
 use crate::keyspace::paged::{Extent, Keyed, Paged, Stop, Structure, each_of_list};
 use crate::keyspace::texts::Texts;
 use crate::value::ValueType;
-use sexton_engine::Entry;
 use sexton_engine::page::{List, Pages};
+use sexton_engine::{Entry, SnapshotValue};
 use std::ops::Range;
 
 /// The types that have elements.
@@ -29,6 +29,11 @@ impl Source {
         ctx.inspect_whole(Purpose::Read, (db, key), &WANTED, |entry, _| {
             entry.map_or(Some(Self::default()), Self::of).ok_or(CommandError::WrongType)
         })
+    }
+
+    /// Those of what a snapshot holds.
+    pub(super) fn of_past(value: Option<SnapshotValue>) -> Self {
+        value.and_then(|value| Self::of(value.entry())).unwrap_or_default()
     }
 
     /// `None` for a type without elements.
@@ -53,12 +58,14 @@ impl Source {
         Self { elements: Texts::default(), count: paged.count(), is_set }
     }
 
-    /// Reads the elements at these places of a collection in pages. Returns their numbers among those that were read.
+    /// Reads the elements at these places of a collection in pages; not of a snapshot if they `must_be_newest`. Returns their numbers among
+    /// those that were read.
     pub(super) fn read(
         &mut self,
         ctx: &mut Ctx<'_, '_>,
         (key, paged): (&[u8], &Paged),
         places: Range<usize>,
+        must_be_newest: bool,
     ) -> Range<usize> {
         if places.is_empty() {
             return 0..0;
@@ -66,7 +73,12 @@ impl Source {
         let whole = Extent::of(paged, self.count as u64);
         // A page of a set does not say how many members are in those before it.
         let read = if self.is_set { places.end } else { places.len() };
-        ctx.hand_over_above(whole.bytes_of(read as u64));
+        let bytes = whole.bytes_of(read as u64);
+        if must_be_newest {
+            ctx.hand_over_above(bytes);
+        } else {
+            ctx.hand_over_part_above(paged, bytes);
+        }
         let range = places.start as u64..places.end as u64;
         self.elements = match paged.value_type() {
             Some(ValueType::Set) => ctx.read_pages(key, paged, |set: &Keyed, pages, _| {

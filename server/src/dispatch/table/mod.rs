@@ -15,7 +15,7 @@ pub use flags::Flags;
 pub use keys::{KeyError, KeyUse, key_positions};
 pub use metadata::Metadata;
 pub use stats::{CommandStats, Tally, Totals};
-pub use traits::{IsBlind, IsSecret, MayReplicate, OnChannels, OnDatabases, Traits};
+pub use traits::{IsBlind, IsSecret, MayReplicate, NamesKeys, OnChannels, OnDatabases, Traits};
 
 use super::{Args, Class, CommandError, CommandResult, Ctx};
 use crate::auth::{Catalog, KeyRights};
@@ -29,6 +29,7 @@ pub struct Binding {
     pub(crate) name: &'static str,
     class: Class,
     is_blind: IsBlind,
+    names_keys: NamesKeys,
     traits: Traits,
     on_databases: OnDatabases,
     on_channels: OnChannels,
@@ -43,6 +44,7 @@ impl Binding {
             name,
             class,
             is_blind: |_| false,
+            names_keys: |_| false,
             traits: Traits::NONE,
             on_databases: OnDatabases::Nothing,
             on_channels: OnChannels::Nothing,
@@ -114,6 +116,13 @@ impl Binding {
         self
     }
 
+    /// Requests for which this is true, of a command of [`Class::Exclusive`], need the latches of the keys that they name alone.
+    #[must_use]
+    pub const fn keyed_when(mut self, names_keys: NamesKeys) -> Self {
+        self.names_keys = names_keys;
+        self
+    }
+
     /// What it does to databases as a whole.
     #[must_use]
     pub const fn on_databases(mut self, what: OnDatabases) -> Self {
@@ -163,6 +172,8 @@ pub struct CommandSpec {
     pub class: Class,
     /// True for a request that never reads an old value: a cold key may then be overwritten unread.
     pub is_blind: IsBlind,
+    /// True for a request of a command of [`Class::Exclusive`] that works on the keys alone that it names.
+    pub names_keys: NamesKeys,
     /// Its properties beyond Redis' flags.
     pub traits: Traits,
     /// What it does to databases as a whole.
@@ -200,6 +211,7 @@ impl CommandSpec {
             keys: metadata.keys(),
             class: binding.class,
             is_blind: binding.is_blind,
+            names_keys: binding.names_keys,
             traits: binding.traits,
             on_databases: binding.on_databases,
             on_channels: binding.on_channels,

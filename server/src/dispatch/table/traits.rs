@@ -83,6 +83,9 @@ pub enum OnDatabases {
 /// Decides whether a request never reads the old values of its keys.
 pub type IsBlind = fn(Args<'_>) -> bool;
 
+/// Decides whether a request works on the keys alone that it names.
+pub type NamesKeys = fn(Args<'_>) -> bool;
+
 /// Decides whether a request that does not write is one that Redis' replicas are told of, or that may write once it runs: CLIENT PAUSE
 /// WRITE holds it back, and scripts that only read may not run it.
 pub type MayReplicate = fn(&Server, Args<'_>) -> bool;
