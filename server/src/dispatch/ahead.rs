@@ -25,10 +25,10 @@ use std::sync::atomic::AtomicBool;
 /// So often it is made ahead, until none of the keys changes meanwhile; then under the latches.
 const TRIES: usize = 3;
 
-/// The keys that a command reads to store what it makes of them.
+/// The keys that a command reads to store what it makes of them; MOVE deletes that one, too.
 fn sources<'a>(spec: &'static CommandSpec, args: Args<'a>) -> Vec<&'a [u8]> {
     let mut keys = key_positions(spec, args).unwrap_or_default();
-    keys.retain(|key| key.flags.starts_with("RO"));
+    keys.retain(|key| key.flags.contains("access"));
     keys.into_iter().map(|key| args.get(key.index)).collect()
 }
 
@@ -125,7 +125,7 @@ impl Ctx<'_, '_> {
     /// Ends the run of a command that makes something of all that its other keys hold, if that is too much for a worker: it is made ahead
     /// ([`Ctx::made_of_keys`]).
     pub fn hand_over_sources(&mut self) {
-        if !self.server.engine.has_pages() {
+        if self.client.past.is_open() || !self.server.engine.has_pages() {
             return;
         }
         let (db, mut bytes) = (self.client.db, 0_u64);
@@ -210,7 +210,7 @@ impl Ctx<'_, '_> {
         &mut self,
         db: usize,
         key: &[u8],
-        pages: &LaidOut,
+        pages: LaidOut,
         event: impl Into<Option<Event>>,
     ) {
         self.put_by(db, key, event, |tx, key| pages.put(tx, key));
@@ -239,7 +239,7 @@ impl Ctx<'_, '_> {
                     self.put(db, destination, edit.meta(0), edit.bytes(), event)
                 }
                 ToStore::LaidOut(pages, _) => {
-                    self.put_laid_out(db, destination, &pages, event);
+                    self.put_laid_out(db, destination, *pages, event);
                 }
             }
             self.log_request();

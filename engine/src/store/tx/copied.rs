@@ -1,7 +1,7 @@
 //! Another collection with the same pages, for another key.
 
 use super::Tx;
-use super::held_page::Held;
+use super::held_page::{Held, HeldPage};
 use super::pages::own_block;
 use crate::key::{Key, Meta};
 use crate::page::PageId;
@@ -30,9 +30,24 @@ impl Tx<'_> {
             };
             held.push((page, content));
         }
+        self.put_pages((to, to_cid), (meta, descriptor), held)?;
+        Ok(true)
+    }
+
+    /// Gives `to` the collection with this descriptor and these pages: one operation. Pages that are blocks are not copied.
+    ///
+    /// # Errors
+    /// As [`crate::Engine::new_collection`]; nothing is written then.
+    pub fn put_pages(
+        &mut self,
+        (to, to_cid): (Key<'_>, u64),
+        (meta, descriptor): (Meta, &[u8]),
+        pages: impl IntoIterator<Item = (PageId, HeldPage)>,
+    ) -> Result<(), EngineError> {
+        self.engine.check_takes_pages()?;
         self.buf.journal.edits.seal();
         let (epoch, edits_before) = (self.epoch(), self.buf.journal.edits.len());
-        for (page, content) in held {
+        for (page, content) in pages {
             let block = match content.0 {
                 Held::Block(block) => block,
                 Held::Copy(content) => own_block(page, &content, epoch).into_shared(),
@@ -40,6 +55,6 @@ impl Tx<'_> {
             self.put_page(to, &PageKey::new(to.slot, to_cid, page.into()), block);
         }
         self.put_descriptor((to, to_cid), meta, descriptor, edits_before);
-        Ok(true)
+        Ok(())
     }
 }

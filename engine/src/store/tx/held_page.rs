@@ -17,6 +17,15 @@ pub(super) enum Held {
     Copy(Vec<u8>),
 }
 
+impl HeldPage {
+    /// A page that is to be written ([`Tx::put_pages`]), which keeps this block.
+    #[must_use]
+    pub fn new(content: &[u8]) -> Self {
+        // As good as one of an earlier epoch: the first change makes another block (E3).
+        Self(Held::Block(SharedValue::new(content)))
+    }
+}
+
 impl From<Vec<u8>> for HeldPage {
     fn from(content: Vec<u8>) -> Self {
         Self(Held::Copy(content))

@@ -80,8 +80,16 @@ enum Value {
     LaidOut(Box<LaidOut>),
 }
 
-/// The value of a key of the client's database.
-fn value_of(ctx: &mut Ctx<'_, '_>, purpose: Purpose, key: &[u8]) -> Option<Value> {
+/// The value of a key of the client's database; of a large collection a copy that is made ahead, if `may_copy`.
+fn value_of(
+    ctx: &mut Ctx<'_, '_>,
+    purpose: Purpose,
+    key: &[u8],
+    may_copy: impl FnOnce(&mut Ctx<'_, '_>) -> bool,
+) -> Option<Value> {
+    if let Some(copy) = ctx.copied_ahead(key, may_copy) {
+        return Some(Value::LaidOut(Box::new(copy)));
+    }
     if let Some(paged) = ctx.string_to_copy(purpose, key) {
         return Some(Value::InPages(paged));
     }
@@ -92,14 +100,14 @@ fn value_of(ctx: &mut Ctx<'_, '_>, purpose: Purpose, key: &[u8]) -> Option<Value
 /// One operation.
 fn put_copy(
     ctx: &mut Ctx<'_, '_>,
-    (source, value): (&[u8], &Value),
+    (source, value): (&[u8], Value),
     (db, target): (usize, &[u8]),
     event: impl Into<Option<Event>>,
 ) {
     match value {
-        Value::Whole(meta, value) => ctx.put(db, target, *meta, value, event),
-        Value::InPages(paged) => ctx.copy_string((source, paged), (db, target), event),
-        Value::LaidOut(pages) => ctx.put_laid_out(db, target, pages, event),
+        Value::Whole(meta, value) => ctx.put(db, target, meta, &value, event),
+        Value::InPages(paged) => ctx.copy_string((source, &paged), (db, target), event),
+        Value::LaidOut(pages) => ctx.put_laid_out(db, target, *pages, event),
     }
 }
 
@@ -123,14 +131,12 @@ pub(super) fn copy(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     if target_db == db && source == target {
         return Err(SAME_OBJECT);
     }
-    let ahead = ctx.copied_ahead(source, |ctx| replace || !exists(ctx, target_db, target));
-    let value = ahead
-        .map(|copy| Value::LaidOut(Box::new(copy)))
-        .or_else(|| value_of(ctx, Purpose::Read, source));
+    let value =
+        value_of(ctx, Purpose::Read, source, |ctx| replace || !exists(ctx, target_db, target));
     let may_copy = value.is_some() && (!exists(ctx, target_db, target) || replace);
     if let Some(value) = value.filter(|_| may_copy) {
         ctx.tell_replaced(target_db, target);
-        put_copy(ctx, (source, &value), (target_db, target), Event::generic("copy_to"));
+        put_copy(ctx, (source, value), (target_db, target), Event::generic("copy_to"));
         ctx.log_request();
     }
     ctx.out.int(i64::from(may_copy));
@@ -144,9 +150,10 @@ pub(super) fn move_key(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     if target_db == db {
         return Err(SAME_OBJECT);
     }
-    let moved = match value_of(ctx, Purpose::Write, key) {
+    let value = value_of(ctx, Purpose::Write, key, |ctx| !exists(ctx, target_db, key));
+    let moved = match value {
         Some(value) if !exists(ctx, target_db, key) => {
-            put_copy(ctx, (key, &value), (target_db, key), None);
+            put_copy(ctx, (key, value), (target_db, key), None);
             ctx.delete(db, key, Event::generic("move_from"));
             ctx.changes.tell(&ctx.server.events, target_db, key, Event::generic("move_to"));
             ctx.log_request();

@@ -7,7 +7,7 @@ use crate::keyspace::collection::{
 use crate::value::{PAGED_STRING, RAW_STRING, ValueType};
 use sexton_engine::page::long_string::{EDITED_PAGE_BYTES, WRITTEN_PAGE_BYTES};
 use sexton_engine::page::{Descriptor, List, ListSizes, LongString, PageError, PageId, Pages};
-use sexton_engine::{Key, Meta, Tx};
+use sexton_engine::{HeldPage, Key, Meta, Tx};
 use std::collections::HashMap;
 
 /// A string that was edited stays in one record up to so many times the length of the longest collection in one: an edit copies that.
@@ -133,7 +133,7 @@ impl Pages for NewPages {
 /// A value that is laid out in pages and was not written yet.
 pub struct LaidOut {
     root: Paged,
-    pages: NewPages,
+    pages: Vec<(PageId, HeldPage)>,
 }
 
 impl LaidOut {
@@ -144,22 +144,22 @@ impl LaidOut {
         let mut pages = NewPages::default();
         let named_later = Descriptor::new(0, encoding as u8);
         let (meta, descriptor) = build(&mut pages, (meta, value), named_later)?;
-        Some(Self { root: Paged { meta, descriptor }, pages })
+        let pages = pages.0.iter().map(|(page, content)| (*page, HeldPage::new(content)));
+        Some(Self { root: Paged { meta, descriptor }, pages: pages.collect() })
     }
 
     /// Writes it, as [`put`] would have. Does nothing where the store keeps no pages.
-    pub fn put(&self, tx: &mut Tx<'_>, key: Key<'_>) {
+    pub fn put(self, tx: &mut Tx<'_>, key: Key<'_>) {
         let Ok(collection) = tx.engine().new_collection() else { return };
         let descriptor = Descriptor { collection, ..self.root.descriptor.clone() };
-        let mut pages = tx.pages(key, collection);
-        self.pages.0.iter().for_each(|(page, payload)| pages.add(*page, payload));
+        let root = (self.root.meta, descriptor.encoded());
         // It keeps pages: there is a collection.
-        let _ = pages.put(self.root.meta, &descriptor.encoded());
+        let _ = tx.put_pages((key, collection), (root.0, &root.1), self.pages);
     }
 }
 
 impl std::fmt::Debug for LaidOut {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("LaidOut").field("pages", &self.pages.0.len()).finish_non_exhaustive()
+        f.debug_struct("LaidOut").field("pages", &self.pages.len()).finish_non_exhaustive()
     }
 }
