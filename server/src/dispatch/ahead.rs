@@ -26,7 +26,7 @@ use std::sync::atomic::AtomicBool;
 const TRIES: usize = 3;
 
 /// The keys that a command reads to store what it makes of them; MOVE deletes that one, too.
-fn sources<'a>(spec: &'static CommandSpec, args: Args<'a>) -> Vec<&'a [u8]> {
+pub(super) fn sources<'a>(spec: &'static CommandSpec, args: Args<'a>) -> Vec<&'a [u8]> {
     let mut keys = key_positions(spec, args).unwrap_or_default();
     keys.retain(|key| key.flags.contains("access"));
     keys.into_iter().map(|key| args.get(key.index)).collect()
@@ -39,7 +39,7 @@ pub(super) fn stores(spec: &CommandSpec, args: Args<'_>) -> bool {
 }
 
 /// Keys that are watched, as WATCH does, as long as this exists.
-struct WatchedKeys<'k> {
+pub(super) struct WatchedKeys<'k> {
     server: &'k Server,
     db: usize,
     keys: &'k [&'k [u8]],
@@ -48,7 +48,7 @@ struct WatchedKeys<'k> {
 
 impl<'k> WatchedKeys<'k> {
     /// May block.
-    fn watch(server: &'k Server, db: usize, keys: &'k [&'k [u8]]) -> Self {
+    pub(super) fn watch(server: &'k Server, db: usize, keys: &'k [&'k [u8]]) -> Self {
         let changed = Arc::default();
         let hashes: Vec<u64> = keys.iter().map(|key| server.engine.hash(key)).collect();
         let mut buf = TxBuf::default();
@@ -282,7 +282,7 @@ impl Executor {
     }
 
     /// What a request stores is [`Past::Made`] then, of keys that are watched; unless that was an error.
-    fn make_ahead(
+    pub(super) fn make_ahead(
         &mut self,
         watched: &WatchedKeys<'_>,
         client: &mut Client,

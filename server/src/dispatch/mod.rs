@@ -17,6 +17,8 @@ mod access;
 pub(crate) mod after;
 mod ahead;
 #[cfg(test)]
+mod ahead_tests;
+#[cfg(test)]
 mod algebra_tests;
 pub(crate) mod call;
 mod class;
