@@ -70,6 +70,8 @@ fn what_is_made_of_a_snapshot_is_what_is_made_under_the_latches() {
         "GEOSEARCHSTORE d g FROMMEMBER m5 BYBOX 5000 9000 km ASC",
         "GEORADIUS g 90 40 9000 km STORE x STOREDIST d",
         "GEORADIUSBYMEMBER g m7 9000 km STORE d",
+        // Without a set its radius is not looked at.
+        "GEORADIUSBYMEMBER none m7 -1 km STORE x STORE d",
         "BITOP AND d b1 b2",
         "BITOP OR d b2 b1 none few",
         "BITOP XOR d few b2",

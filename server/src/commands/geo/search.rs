@@ -52,9 +52,9 @@ pub(super) fn geosearchstore(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 }
 
 fn run(ctx: &mut Ctx<'_, '_>, form: Form, may_store: bool) -> CommandResult {
-    // Where it is stored does not depend on the set.
-    let anywhere = |_: &[u8]| Some(0.0);
-    let request = Request::parse(ctx.args, form, may_store, Some(anywhere));
+    // Where it is stored does not depend on the set. With one, there may be more errors, and no fewer.
+    let no_set = None::<fn(&[u8]) -> Option<f64>>;
+    let request = Request::parse(ctx.args, form, may_store, no_set);
     let Some(destination) = request.ok().and_then(|request| request.store) else {
         return search(ctx, form, may_store).map(drop);
     };
