@@ -4,7 +4,7 @@ redis-server 7.0 and valkey-server 9.1.
     .venv/bin/python scripts/bench_large_sets.py [--members 1000000] [--rounds 3] [--servers sexton,redis,valkey]
 
 bench_beside.py says what is measured. Two sets and a sorted set have so many members, of which the sets share half; a list, and a sorted set
-of random positions have as many elements. Small sets have 10 members, those of 1,000 share 500.
+of random positions have as many elements. Small sets have 10 members, those of 1,000 share 500. One string has 64 MB.
 """
 
 import random
@@ -33,6 +33,7 @@ def fill(connection, count):
         connection.cmd("ZADD", "scored", *scored)
         connection.cmd("RPUSH", "list", *[member(number) for number in numbers])
         connection.cmd("GEOADD", "places", *[word for place in places for word in place])
+    connection.cmd("SET", "bits", rng.randbytes(64 << 20))
     connection.cmd("SADD", "small", *[member(number) for number in range(0, count, count // 10)])
     connection.cmd("SADD", "one", *[member(number) for number in range(1000)])
     connection.cmd("SADD", "two", *[member(number + 500) for number in range(1000)])
@@ -56,6 +57,9 @@ def operations():
         "SINTERSTORE large other": ["SINTERSTORE", "made", "large", "other"],
         "ZRANGESTORE of all": ["ZRANGESTORE", "made", "scored", 0, -1],
         "COPY large": ["COPY", "large", "made", "REPLACE"],
+        "SORT STORE of all": ["SORT", "list", "ALPHA", "STORE", "made"],
+        "GEOSEARCHSTORE of all": ["GEOSEARCHSTORE", "made", "places", "FROMLONLAT", 0, 0, "BYRADIUS", 30000, "km"],
+        "BITOP of 64 MB": ["BITOP", "NOT", "made", "bits"],
     }
     return {**{name: [words] * TIMES for name, words in often.items()}, **{name: [words] * 3 for name, words in seldom.items()}}
 

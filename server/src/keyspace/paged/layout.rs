@@ -144,7 +144,8 @@ impl LaidOut {
         let mut pages = NewPages::default();
         let named_later = Descriptor::new(0, encoding as u8);
         let (meta, descriptor) = build(&mut pages, (meta, value), named_later)?;
-        let pages = pages.0.iter().map(|(page, content)| (*page, HeldPage::new(content)));
+        // One after the other, so that they are not in memory twice.
+        let pages = pages.0.into_iter().map(|(page, content)| (page, HeldPage::new(&content)));
         Some(Self { root: Paged { meta, descriptor }, pages: pages.collect() })
     }
 
