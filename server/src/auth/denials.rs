@@ -2,7 +2,7 @@
 
 use parking_lot::Mutex;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Refusals of one kind within this time are one entry.
 const SAME_WITHIN_MS: u64 = 60_000;
@@ -28,6 +28,23 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// All, in the order of INFO.
+    pub const ALL: [Self; 6] =
+        [Self::Auth, Self::Command, Self::Key, Self::Channel, Self::Certificate, Self::Database];
+
+    /// The field of INFO with the number of refusals, as in Redis 7.2 and Valkey 9.1.
+    #[must_use]
+    pub const fn field(self) -> &'static str {
+        match self {
+            Self::Auth => "acl_access_denied_auth",
+            Self::Command => "acl_access_denied_cmd",
+            Self::Key => "acl_access_denied_key",
+            Self::Channel => "acl_access_denied_channel",
+            Self::Certificate => "acl_access_denied_tls_cert",
+            Self::Database => "acl_access_denied_db",
+        }
+    }
+
     /// As ACL LOG shows it.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -100,11 +117,17 @@ pub struct Entry {
 pub struct DenialLog {
     entries: Mutex<(u64, VecDeque<Entry>)>,
     len_max: AtomicUsize,
+    /// Refusals of each reason since the start.
+    counts: [AtomicU64; Reason::ALL.len()],
 }
 
 impl Default for DenialLog {
     fn default() -> Self {
-        Self { entries: Mutex::default(), len_max: AtomicUsize::new(128) }
+        Self {
+            entries: Mutex::default(),
+            len_max: AtomicUsize::new(128),
+            counts: Default::default(),
+        }
     }
 }
 
@@ -116,6 +139,7 @@ impl DenialLog {
 
     /// Notes a refusal.
     pub fn note(&self, denial: Denial, now_ms: u64) {
+        self.counts[denial.reason as usize].fetch_add(1, Ordering::Relaxed);
         let (next_id, entries) = &mut *self.entries.lock();
         let is_same = |entry: &Entry| {
             let (a, b) = (&entry.last, &denial);
@@ -139,6 +163,12 @@ impl DenialLog {
         });
         *next_id += 1;
         entries.truncate(self.len_max.load(Ordering::Relaxed));
+    }
+
+    /// How often something was refused for this reason since the start, whatever the log has of it.
+    #[must_use]
+    pub fn count(&self, reason: Reason) -> u64 {
+        self.counts[reason as usize].load(Ordering::Relaxed)
     }
 
     /// The newest `count` entries.
@@ -192,5 +222,6 @@ mod tests {
         assert_eq!(objects, [vec![4], vec![3]]);
         log.reset();
         assert!(log.newest(1).is_empty());
+        assert_eq!((log.count(Reason::Key), log.count(Reason::Auth)), (5, 0));
     }
 }

@@ -360,6 +360,36 @@ pub(super) const ROWS: &[Row] = &[
     counter("total_writes_processed", "redis_total_writes_processed", "Writes to connections."),
     counter("io_threaded_reads_processed", "redis_io_threaded_reads_processed", "Always 0."),
     counter("io_threaded_writes_processed", "redis_io_threaded_writes_processed", "Always 0."),
+    counter(
+        "acl_access_denied_auth",
+        "redis_acl_access_denied_auth_total",
+        "Names with a wrong password.",
+    ),
+    counter(
+        "acl_access_denied_cmd",
+        "redis_acl_access_denied_cmd_total",
+        "Commands that a user may not run.",
+    ),
+    counter(
+        "acl_access_denied_key",
+        "redis_acl_access_denied_key_total",
+        "Keys that a user may not use.",
+    ),
+    counter(
+        "acl_access_denied_channel",
+        "redis_acl_access_denied_channel_total",
+        "Channels that a user may not use.",
+    ),
+    counter(
+        "acl_access_denied_tls_cert",
+        "redis_acl_access_denied_tls_cert_total",
+        "Certificates whose name is no user's.",
+    ),
+    counter(
+        "acl_access_denied_db",
+        "redis_acl_access_denied_db_total",
+        "Databases that a user may not use.",
+    ),
     gauge("connected_slaves", "redis_connected_slaves", "Always 0."),
     gauge("master_repl_offset", "redis_master_repl_offset", "Always 0."),
     gauge("second_repl_offset", "redis_second_repl_offset", "Always -1."),

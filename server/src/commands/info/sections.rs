@@ -1,6 +1,7 @@
 //! The sections that tools read most: server, clients, memory, persistence, stats, replication, CPU.
 
 use super::{Text, human};
+use crate::auth::Reason;
 use crate::events::pubsub::Kind;
 use crate::observe::{CpuOf, Memory, cpu_times};
 use crate::server::Server;
@@ -268,6 +269,9 @@ pub(super) fn stats(text: &mut Text, server: &Server) {
         "reply_buffer_shrinks",
         "reply_buffer_expands",
     ]);
+    for reason in Reason::ALL {
+        text.field(reason.field(), server.auth.denials.count(reason));
+    }
 }
 
 pub(super) fn replication(text: &mut Text, server: &Server) {

@@ -108,21 +108,47 @@ fn build<P: Pages>(
 
 /// Pages that are nowhere yet.
 #[derive(Default)]
-struct NewPages(HashMap<PageId, Vec<u8>, foldhash::fast::RandomState>);
+struct NewPages(HashMap<PageId, NewPage, foldhash::fast::RandomState>);
+
+enum NewPage {
+    /// As it is to be written: most pages do not change once they are there.
+    Whole(HeldPage),
+    /// One that has changed.
+    Edited(Vec<u8>),
+}
+
+impl NewPage {
+    fn into_held(self) -> HeldPage {
+        match self {
+            Self::Whole(page) => page,
+            Self::Edited(content) => HeldPage::new(&content),
+        }
+    }
+}
 
 impl Pages for NewPages {
     type Edit<'a> = &'a mut Vec<u8>;
 
     fn read(&self, page: PageId) -> Result<&[u8], PageError> {
-        self.0.get(&page).map(Vec::as_slice).ok_or(PageError::Absent(page))
+        match self.0.get(&page).ok_or(PageError::Absent(page))? {
+            NewPage::Whole(page) => Ok(page),
+            NewPage::Edited(content) => Ok(content),
+        }
     }
 
     fn edit(&mut self, page: PageId) -> Result<&mut Vec<u8>, PageError> {
-        self.0.get_mut(&page).ok_or(PageError::Absent(page))
+        let found = self.0.get_mut(&page).ok_or(PageError::Absent(page))?;
+        if let NewPage::Whole(content) = found {
+            *found = NewPage::Edited(content.to_vec());
+        }
+        match found {
+            NewPage::Edited(content) => Ok(content),
+            NewPage::Whole(_) => Err(PageError::Absent(page)),
+        }
     }
 
     fn add(&mut self, page: PageId, payload: &[u8]) {
-        self.0.insert(page, payload.to_vec());
+        self.0.insert(page, NewPage::Whole(HeldPage::new(payload)));
     }
 
     fn remove(&mut self, page: PageId) {
@@ -144,8 +170,7 @@ impl LaidOut {
         let mut pages = NewPages::default();
         let named_later = Descriptor::new(0, encoding as u8);
         let (meta, descriptor) = build(&mut pages, (meta, value), named_later)?;
-        // One after the other, so that they are not in memory twice.
-        let pages = pages.0.into_iter().map(|(page, content)| (page, HeldPage::new(&content)));
+        let pages = pages.0.into_iter().map(|(page, content)| (page, content.into_held()));
         Some(Self { root: Paged { meta, descriptor }, pages: pages.collect() })
     }
 
