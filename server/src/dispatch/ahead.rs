@@ -5,10 +5,8 @@ use super::call::run_guarded;
 use super::client::Client;
 use super::guard::miss;
 use super::past::{Past, PastKeys};
-use super::table::key_positions;
-use super::{
-    Args, CommandError, CommandResult, CommandSpec, Ctx, Executor, Flags, Outcome, Purpose,
-};
+use super::table::sources;
+use super::{Args, CommandError, CommandResult, CommandSpec, Ctx, Executor, Outcome, Purpose};
 use crate::client_memory::load_max_bytes;
 use crate::events::Event;
 use crate::keyspace::collection::Edit;
@@ -24,19 +22,6 @@ use std::sync::atomic::AtomicBool;
 
 /// So often it is made ahead, until none of the keys changes meanwhile; then under the latches.
 const TRIES: usize = 3;
-
-/// The keys that a command reads to store what it makes of them; MOVE deletes that one, too.
-pub(super) fn sources<'a>(spec: &'static CommandSpec, args: Args<'a>) -> Vec<&'a [u8]> {
-    let mut keys = key_positions(spec, args).unwrap_or_default();
-    keys.retain(|key| key.flags.contains("access"));
-    keys.into_iter().map(|key| args.get(key.index)).collect()
-}
-
-/// True of a request that stores something: one that reads all of its keys does not, whatever its command may do.
-pub(super) fn stores(spec: &CommandSpec, args: Args<'_>) -> bool {
-    let keys = key_positions(spec, args).unwrap_or_default();
-    spec.flags.contains(Flags::WRITE) && keys.iter().any(|key| !key.flags.starts_with("RO"))
-}
 
 /// Keys that are watched, as WATCH does, as long as this exists.
 pub(super) struct WatchedKeys<'k> {

@@ -1,8 +1,9 @@
 //! Commands that read a snapshot, to answer or to store what they make of it: the outcome is the one that the latches would have given.
 
-use super::ahead::{WatchedKeys, sources};
+use super::ahead::WatchedKeys;
 use super::client::Client;
 use super::paged_tests::bench;
+use super::table::sources;
 use super::tests::{Bench, NOW_MS};
 use super::{Args, Outcome, Past};
 use crate::resp::{Reply, pack};

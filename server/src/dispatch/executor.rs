@@ -1,7 +1,6 @@
 //! The executor: a thread's state for running requests, and the steps of a single request.
 
 use super::after::{account, drop_if_muted, refuse, refuse_cut, show_monitors, write_error};
-use super::ahead::stores;
 use super::call::{Called, answer_from_the_past, answer_long, call, call_missing, read_snapshot};
 use super::client::{Client, Queued};
 use super::commit::{commit, publish, take_back, tell};
@@ -14,6 +13,7 @@ use super::load::{cold_keys_before, wants};
 use super::long_reply::{LongReply, OpenReply};
 use super::past::{Past, PastKeys};
 use super::replay_buf::ReplayBuf;
+use super::table::stores;
 use super::{
     Args, Class, CommandError, CommandSpec, Ctx, Flags, LogWait, OUT_OF_MEMORY, Table, Traits,
 };

@@ -1,7 +1,7 @@
 //! Finds the keys of a request by the key specifications of its command.
 
-use super::CommandSpec;
 use super::flags::key_rights;
+use super::{CommandSpec, Flags};
 use crate::auth::KeyRights;
 use crate::dispatch::Args;
 use crate::number::parse_i64;
@@ -59,6 +59,21 @@ pub fn key_positions(spec: &CommandSpec, args: Args<'_>) -> Result<Vec<KeyUse>, 
     }
     add_last_store(spec, args, &mut keys);
     Ok(keys)
+}
+
+/// The keys that a command reads to store what it makes of them; MOVE deletes that one, too.
+#[must_use]
+pub fn sources<'a>(spec: &CommandSpec, args: Args<'a>) -> Vec<&'a [u8]> {
+    let mut keys = key_positions(spec, args).unwrap_or_default();
+    keys.retain(|key| key.flags.contains("access"));
+    keys.into_iter().map(|key| args.get(key.index)).collect()
+}
+
+/// True of a request that stores something: one that reads all of its keys does not, whatever its command may do.
+#[must_use]
+pub fn stores(spec: &CommandSpec, args: Args<'_>) -> bool {
+    let keys = key_positions(spec, args).unwrap_or_default();
+    spec.flags.contains(Flags::WRITE) && keys.iter().any(|key| !key.flags.starts_with("RO"))
 }
 
 /// The destination of GEORADIUS and GEORADIUSBYMEMBER is the key named by the last of several STORE and STOREDIST; their

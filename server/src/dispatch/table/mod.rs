@@ -12,7 +12,7 @@ mod stats;
 mod traits;
 
 pub use flags::Flags;
-pub use keys::{KeyError, KeyUse, key_positions};
+pub use keys::{KeyError, KeyUse, key_positions, sources, stores};
 pub use metadata::Metadata;
 pub use stats::{CommandStats, Tally, Totals};
 pub use traits::{IsBlind, IsSecret, MayReplicate, NamesKeys, OnChannels, OnDatabases, Traits};
