@@ -383,7 +383,7 @@ pub(super) const ROWS: &[Row] = &[
     counter(
         "acl_access_denied_tls_cert",
         "redis_acl_access_denied_tls_cert_total",
-        "Certificates whose name is no user's.",
+        "Certificates of clients that name no user who may connect.",
     ),
     counter(
         "acl_access_denied_db",
@@ -687,10 +687,5 @@ pub(super) const ROWS: &[Row] = &[
         "tls_certificate_not_after",
         "sexton_tls_certificate_not_after_timestamp_seconds",
         "When the server's certificate ends to hold, 0 without one.",
-    ),
-    counter(
-        "acl_access_denied_tls_cert",
-        "redis_acl_access_denied_tls_cert_total",
-        "Certificates of clients that name no user who may connect.",
     ),
 ];

@@ -382,7 +382,6 @@ fn certified_user(server: &Server, names: &[Vec<u8>], addr: SocketAddr) -> Optio
             client: format!("addr={addr}"),
         };
         server.auth.denials.note(denial, now_ms());
-        server.observe.tls.unknown_users.fetch_add(1, Ordering::Relaxed);
     }
     found
 }

@@ -46,8 +46,6 @@ pub struct TlsFigures {
     pub resumed: AtomicU64,
     /// Those that failed.
     pub failed: AtomicU64,
-    /// Client certificates that name no user with permission to connect.
-    pub unknown_users: AtomicU64,
 }
 
 /// Rates of the last seconds.

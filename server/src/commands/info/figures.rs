@@ -221,5 +221,4 @@ pub(super) fn tls(text: &mut Text, server: &Server) {
     text.field("tls_handshakes_failed", load(&figures.failed));
     text.field("tls_handshakes_in_progress", in_progress);
     text.field("tls_certificate_not_after", not_after_s);
-    text.field("acl_access_denied_tls_cert", load(&figures.unknown_users));
 }
