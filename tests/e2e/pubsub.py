@@ -149,6 +149,18 @@ def event_commands(rng, payload):
         lambda: [b"STRLEN", key()],
         lambda: [b"TYPE", key()],
         lambda: [b"SORT", key(), b"STORE", key()],
+        lambda: [b"RPUSH", b"l1", b"3", b"1"],
+        lambda: [b"SORT", b"l1", b"STORE", key()],
+        lambda: [b"SADD", b"s1", b"a", b"b"],
+        lambda: [b"SUNIONSTORE", key(), b"s1"],
+        lambda: [b"SINTERSTORE", key(), b"s1", rng.choice([b"s1", b"none"])],
+        lambda: [b"ZADD", b"z1", b"1", b"a"],
+        lambda: [b"ZUNIONSTORE", key(), b"1", b"z1"],
+        lambda: [b"ZRANGESTORE", key(), b"z1", b"0", b"-1"],
+        lambda: [b"GEOADD", b"g1", b"1", b"1", b"m"],
+        lambda: [b"GEOSEARCHSTORE", key(), b"g1", b"FROMLONLAT", b"1", b"1", b"BYRADIUS", b"1", b"km"],
+        lambda: [b"GEORADIUS", b"g1", b"1", b"1", b"1", b"km", b"STORE", key()],
+        lambda: [b"BITOP", b"NOT", key(), key()],
         lambda: [b"FLUSHDB"],
     ])()
 

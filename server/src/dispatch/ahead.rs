@@ -218,7 +218,6 @@ impl Ctx<'_, '_> {
         let (db, len) = (self.client.db, made.len());
         let was = self.peek(db, destination).is_some();
         if len > 0 {
-            self.tell_replaced(db, destination);
             match made {
                 ToStore::Whole(edit) => {
                     self.put(db, destination, edit.meta(0), edit.bytes(), event)
