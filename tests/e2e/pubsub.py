@@ -161,6 +161,10 @@ def event_commands(rng, payload):
         lambda: [b"GEOSEARCHSTORE", key(), b"g1", b"FROMLONLAT", b"1", b"1", b"BYRADIUS", b"1", b"km"],
         lambda: [b"GEORADIUS", b"g1", b"1", b"1", b"1", b"km", b"STORE", key()],
         lambda: [b"BITOP", b"NOT", key(), key()],
+        lambda: [b"OBJECT", b"ENCODING", key()],
+        lambda: [b"XADD", b"x1", b"1-%d" % rng.randrange(1, 9), b"f", b"v"],
+        lambda: [b"XACK", rng.choice([b"x1", b"x2"]), b"g", b"1-1"],
+        lambda: [b"XCLAIM", rng.choice([b"x1", b"x2"]), b"g", b"c", b"0", b"1-1"],
         lambda: [b"FLUSHDB"],
     ])()
 

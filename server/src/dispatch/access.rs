@@ -15,8 +15,10 @@ use std::sync::atomic::Ordering;
 pub enum Purpose {
     /// A read: hits and misses are counted, and the access time is set.
     Read,
-    /// A read that leaves the access time alone (TTL, OBJECT, EXISTS).
+    /// A read that leaves the access time alone (TTL, TYPE, EXISTS).
     Glance,
+    /// The same, of which nobody is told that it has missed (OBJECT).
+    Aside,
     /// A look before a write: nothing is counted, the access time is set.
     Write,
     /// A read whose point is the access time: it is set for a client with CLIENT NO-TOUCH too.
@@ -26,7 +28,7 @@ pub enum Purpose {
 impl Purpose {
     fn sets_access(self, session: &Session) -> bool {
         match self {
-            Self::Glance => false,
+            Self::Glance | Self::Aside => false,
             Self::Touch => true,
             Self::Read | Self::Write => !session.no_touch.load(Ordering::Relaxed),
         }
@@ -109,8 +111,10 @@ impl<'e> Ctx<'_, 'e> {
                 Found::Absent | Found::Cold => break,
             }
         }
-        if purpose != Purpose::Write {
-            self.count_lookup(db, key.bytes, false);
+        match purpose {
+            Purpose::Write => {}
+            Purpose::Aside => self.changes.count_lookup(false),
+            _ => self.count_lookup(db, key.bytes, false),
         }
         look(None, self.out)
     }

@@ -41,7 +41,7 @@ pub(super) fn help(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 /// OBJECT ENCODING key.
 pub(super) fn encoding(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (db, key) = (ctx.client.db, ctx.args.get(2));
-    ctx.inspect(Purpose::Glance, db, key, |entry, out| match entry {
+    ctx.inspect(Purpose::Aside, db, key, |entry, out| match entry {
         Some(entry) => {
             let meta = entry.meta();
             let paged = Paged::of_entry(entry).ok().flatten();
@@ -70,7 +70,7 @@ pub(super) fn refcount(ctx: &mut Ctx<'_, '_>) -> CommandResult {
                 | EvictionPolicy::AllkeysLfu
                 | EvictionPolicy::VolatileLfu
         );
-    ctx.inspect(Purpose::Glance, db, key, |entry, out| match entry {
+    ctx.inspect(Purpose::Aside, db, key, |entry, out| match entry {
         Some(entry) => {
             let plain = StringView::of(entry).is_some_and(|string| string.is_plain());
             let small = parse_i64(entry.value()).is_some_and(|n| (0..SHARED_INTEGERS).contains(&n));
@@ -85,7 +85,7 @@ pub(super) fn refcount(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 pub(super) fn idletime(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (db, key, now_ms) = (ctx.client.db, ctx.args.get(2), ctx.now_ms);
     let is_lfu = ctx.server.eviction.access.is_lfu();
-    ctx.inspect(Purpose::Glance, db, key, |entry, out| match entry {
+    ctx.inspect(Purpose::Aside, db, key, |entry, out| match entry {
         Some(_) if is_lfu => Err(CommandError::text(
             "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when \
              switching between policies at runtime LRU and LFU data will take some time to adjust.",
@@ -105,7 +105,7 @@ pub(super) fn idletime(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 pub(super) fn freq(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (db, key, now_ms) = (ctx.client.db, ctx.args.get(2), ctx.now_ms);
     let access = &ctx.server.eviction.access;
-    ctx.inspect(Purpose::Glance, db, key, |entry, out| {
+    ctx.inspect(Purpose::Aside, db, key, |entry, out| {
         let Some(entry) = entry else {
             out.null();
             return Ok(());

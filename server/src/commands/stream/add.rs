@@ -84,7 +84,7 @@ pub(super) fn xadd(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         log_added(ctx, (id, pairs_at), trim, removed > 0, left);
         return Ok(());
     }
-    let found = find(ctx, key, bytes + 64)?;
+    let found = find(ctx, (Purpose::Write, key), bytes + 64)?;
     if found.is_none() && must_exist {
         ctx.out.null();
         return Ok(());
@@ -200,7 +200,7 @@ pub(super) fn xsetid(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         });
     } else {
         let (mut edit, expire_at_ms): (StreamEdit, u64) =
-            find(ctx, key, 0)?.ok_or(CommandError::NoSuchKey)?;
+            find(ctx, (Purpose::Write, key), 0)?.ok_or(CommandError::NoSuchKey)?;
         let view = edit.view();
         check(view.count() as u64, view.last_valid_id())?;
         edit.set_last_id(id);

@@ -3,7 +3,7 @@
 use super::held::{Held, each, hold, nothing, store};
 use super::id::{parse_start, parse_strict};
 use super::{group_at, no_key_or_group, wall_ms};
-use crate::dispatch::{CommandError, CommandResult, Ctx};
+use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
 use crate::events::Event;
 use crate::keyspace::collection::StreamView;
 use crate::keyspace::collection::stream::{Group, LOWEST, Pending, Span, id_text};
@@ -25,7 +25,7 @@ pub(super) fn xack(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (key, name) = (ctx.args.get(1), ctx.args.get(2));
     let known: Vec<_> = ctx.args.from(3).map_while(|id| parse_strict(id, 0).ok()).collect();
     let asked = (name, PendingAsked::Ids(&known));
-    let found = hold(ctx, key, asked, &nothing)?.and_then(|held| {
+    let found = hold(ctx, (Purpose::Read, key), asked, &nothing)?.and_then(|held| {
         let groups = held.view().groups();
         let at = group_at(&groups, name)?;
         Some((held, groups, at))
@@ -192,7 +192,8 @@ fn find_group(
     asks: &dyn Fn(StreamView<'_>) -> Vec<Span>,
 ) -> Result<(Held, Vec<Group>, usize), CommandError> {
     let (key, name) = (ctx.args.get(1), ctx.args.get(2));
-    let held = hold(ctx, key, (name, pending), asks)?.ok_or_else(|| no_key_or_group(key, name))?;
+    let held = hold(ctx, (Purpose::Read, key), (name, pending), asks)?
+        .ok_or_else(|| no_key_or_group(key, name))?;
     let groups = held.view().groups();
     let at = group_at(&groups, name).ok_or_else(|| no_key_or_group(key, name))?;
     Ok((held, groups, at))

@@ -3,7 +3,7 @@
 use super::held::{Held, hold, nothing};
 use super::id::{parse, parse_strict};
 use super::{group_at, no_group, wall_ms};
-use crate::dispatch::{CommandError, CommandResult, Ctx};
+use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
 use crate::events::Event;
 use crate::keyspace::collection::stream::Group;
 use crate::keyspace::paged::{PendingAsked, PendingSpan};
@@ -40,7 +40,7 @@ type Found = (Held, Vec<Group>, usize);
 
 fn find_group(ctx: &mut Ctx<'_, '_>, pending: PendingAsked<'_>) -> Result<Found, CommandError> {
     let (key, name) = (ctx.args.get(2), ctx.args.get(3));
-    let held = hold(ctx, key, (name, pending), &nothing)?.ok_or(NO_KEY)?;
+    let held = hold(ctx, (Purpose::Write, key), (name, pending), &nothing)?.ok_or(NO_KEY)?;
     let groups = held.view().groups();
     let at = group_at(&groups, name).ok_or_else(|| no_group(key, name))?;
     Ok((held, groups, at))
@@ -73,7 +73,7 @@ fn write_new(
 pub(super) fn create(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (args, key, name) = (ctx.args, ctx.args.get(2), ctx.args.get(3));
     let (makes, entries_read) = options(ctx, true)?;
-    let found = hold(ctx, key, (name, PendingAsked::None), &nothing)?;
+    let found = hold(ctx, (Purpose::Write, key), (name, PendingAsked::None), &nothing)?;
     if found.is_none() && !makes {
         return Err(NO_KEY);
     }
@@ -122,7 +122,8 @@ pub(super) fn set_id(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 /// XGROUP DESTROY key group.
 pub(super) fn destroy(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (key, name) = (ctx.args.get(2), ctx.args.get(3));
-    let held = hold(ctx, key, (name, PendingAsked::None), &nothing)?.ok_or(NO_KEY)?;
+    let held =
+        hold(ctx, (Purpose::Write, key), (name, PendingAsked::None), &nothing)?.ok_or(NO_KEY)?;
     let mut groups = held.view().groups();
     let Some(at) = group_at(&groups, name) else {
         ctx.out.int(0);

@@ -123,25 +123,25 @@ impl Held {
 /// A stream to change a group of, with the requested pending entries, and the entries that `asks` names.
 pub(super) fn hold(
     ctx: &mut Ctx<'_, '_>,
-    key: &[u8],
+    (purpose, key): (Purpose, &[u8]),
     (group, pending): (&[u8], PendingAsked<'_>),
     asks: &dyn Fn(StreamView<'_>) -> Vec<Span>,
 ) -> Result<Option<Held>, CommandError> {
-    hold_parts(ctx, key, Parts::group(group, pending), asks)
+    hold_parts(ctx, (purpose, key), Parts::group(group, pending), asks)
 }
 
 /// Like [`hold`], but for any `parts` of the stream.
 pub(super) fn hold_parts(
     ctx: &mut Ctx<'_, '_>,
-    key: &[u8],
+    (purpose, key): (Purpose, &[u8]),
     parts: Parts<'_>,
     asks: &dyn Fn(StreamView<'_>) -> Vec<Span>,
 ) -> Result<Option<Held>, CommandError> {
-    if let Some(root) = ctx.paged::<Streams>(Purpose::Write, key)? {
+    if let Some(root) = ctx.paged::<Streams>(purpose, key)? {
         let excerpt = excerpt(ctx, key, &root, parts, asks);
         return Ok(Some(Held::Paged(Box::new(Pages { root, excerpt, is_written: false }))));
     }
-    let found = find(ctx, key, 0)?;
+    let found = find(ctx, (purpose, key), 0)?;
     Ok(found.map(|(edit, expire_at_ms)| Held::Whole(edit, expire_at_ms)))
 }
 

@@ -57,10 +57,10 @@ fn wall_ms(ctx: &Ctx<'_, '_>) -> u64 {
 /// A copy of the key's stream, to be changed, with its expiry.
 fn find(
     ctx: &mut Ctx<'_, '_>,
-    key: &[u8],
+    (purpose, key): (Purpose, &[u8]),
     more_bytes: usize,
 ) -> Result<Option<(StreamEdit, u64)>, CommandError> {
-    ctx.lookup::<Streams, _>(Purpose::Write, key, |stream, _| {
+    ctx.lookup::<Streams, _>(purpose, key, |stream, _| {
         stream.map(|stream| (stream.edit(more_bytes), stream.expire_at_ms()))
     })
 }

@@ -285,7 +285,9 @@ fn read_as_member(
         From::New | From::Nothing => PendingAsked::None,
     };
     let parts = Parts { ends: true, ..Parts::group(&member.group, pending) };
-    let Some(mut held) = hold_parts(ctx, key, parts, &asks)? else { return Ok(false) };
+    let Some(mut held) = hold_parts(ctx, (Purpose::Write, key), parts, &asks)? else {
+        return Ok(false);
+    };
     let delivered = {
         let stream = held.view();
         let groups = stream.groups();

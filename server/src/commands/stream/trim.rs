@@ -134,7 +134,7 @@ pub(super) fn xtrim(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         })?;
         done.unwrap_or_default()
     } else {
-        let Some((mut edit, expire_at_ms)) = find(ctx, key, 0)? else {
+        let Some((mut edit, expire_at_ms)) = find(ctx, (Purpose::Write, key), 0)? else {
             ctx.out.int(0);
             return Ok(());
         };
@@ -169,7 +169,7 @@ pub(super) fn xdel(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         })?;
         done.unwrap_or_default().0
     } else {
-        let Some((mut edit, expire_at_ms)) = find(ctx, key, 0)? else {
+        let Some((mut edit, expire_at_ms)) = find(ctx, (Purpose::Write, key), 0)? else {
             ctx.out.int(0);
             return Ok(());
         };
