@@ -10,11 +10,11 @@ use super::{Args, CommandError, CommandResult, CommandSpec, Ctx, Executor, Outco
 use crate::client_memory::load_max_bytes;
 use crate::events::Event;
 use crate::keyspace::collection::Edit;
-use crate::keyspace::paged::{LaidOut, Paged};
+use crate::keyspace::paged::LaidOut;
 use crate::resp::Reply;
 use crate::server::Server;
 use crate::value::ValueType;
-use sexton_engine::{Found, Latched, SnapshotValue, TxBuf};
+use sexton_engine::{Latched, SnapshotValue, TxBuf};
 use std::any::Any;
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -103,28 +103,20 @@ impl Ctx<'_, '_> {
     ) -> Option<Result<Option<SnapshotValue>, CommandError>> {
         let Past::Open(past) = &self.client.past else { return None };
         let value = past.value(key, types);
-        self.count_lookup(self.client.db, key, matches!(value, Ok(Some(_))));
+        self.count_lookup(self.client.db, key, !matches!(value, Ok(None)));
         Some(value)
     }
 
-    /// Ends the run of a command that makes something of all that its other keys hold, if that is too much for a worker: it is made ahead
-    /// ([`Ctx::made_of_keys`]).
-    pub fn hand_over_sources(&mut self) {
-        if self.client.past.is_open() || !self.server.engine.has_pages() {
-            return;
-        }
-        let (db, mut bytes) = (self.client.db, 0_u64);
-        for key in sources(self.spec, self.args) {
-            if let Found::Live(entry) = self.find(db, key)
-                && let Ok(Some(paged)) = Paged::of_entry(entry)
-            {
-                bytes = bytes.saturating_add(paged.descriptor.totals.bytes);
-            }
-        }
-        if bytes <= load_max_bytes(self.server) {
-            self.hand_over_to_the_past_above(bytes);
-        }
-        self.hand_over_above(bytes);
+    /// The value of a field of a hash in that snapshot. `None`: the request reads none.
+    pub fn past_field(
+        &mut self,
+        key: &[u8],
+        field: &[u8],
+    ) -> Option<Result<Option<Vec<u8>>, CommandError>> {
+        let Past::Open(past) = &self.client.past else { return None };
+        let value = past.field(key, field);
+        self.count_lookup(self.client.db, key, !matches!(value, Ok((false, _))));
+        Some(value.map(|(_, value)| value))
     }
 
     /// What a copy of a large collection in pages consists of, if that was made ahead. Where it is to be, which is so if `may_copy`, the run
@@ -150,9 +142,7 @@ impl Ctx<'_, '_> {
         if !self.server.engine.has_pages() {
             return None;
         }
-        let key = self.key_in(db, source);
-        if let Found::Live(entry) = self.tx().find(key)
-            && let Ok(Some(paged)) = Paged::of_entry(entry)
+        if let Some(paged) = self.paged_now(db, source)
             && paged.is_copied_whole(max_bytes)
             && may_copy(self)
         {

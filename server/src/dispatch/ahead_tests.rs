@@ -130,8 +130,14 @@ fn what_reads_a_snapshot_answers_as_under_the_latches() {
             "SET h_9 x",
             "PEXPIREAT w_0 1000500",
             "HPEXPIREAT h_0 1000500 FIELDS 1 f",
+            // One in pages, with a field that is due and one that is not.
+            "HSET h_1 f x g y due z",
+            "HPEXPIREAT h_1 1000500 FIELDS 1 due",
         ],
     );
+    for n in 0..300 {
+        bench.run(&mut client, &format!("HSET h_1 field{n} value{n}"));
+    }
     let (later_ms, mut other) = (NOW_MS + 1000, bench.client());
     for line in [
         "SORT l",
@@ -144,6 +150,7 @@ fn what_reads_a_snapshot_answers_as_under_the_latches() {
         "SORT l BY w_* GET # GET w_* GET h_*->f GET h_*->none",
         "SORT_RO l BY h_*->f ALPHA DESC GET h_*->t",
         "SORT l BY h_*->f",
+        "SORT l GET h_*->due GET h_*->g",
         "GEOSEARCH g FROMLONLAT 90 40 BYRADIUS 9000 km ASC WITHDIST WITHCOORD WITHHASH",
         "GEOSEARCH g FROMMEMBER m7 BYBOX 9000 9000 km COUNT 300 ANY",
         "GEOSEARCH g FROMMEMBER none BYBOX 9 9 km",

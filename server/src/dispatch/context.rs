@@ -168,9 +168,7 @@ impl<'e> Ctx<'_, 'e> {
             return false;
         }
         self.delete_due(db, from);
-        if let Found::Live(entry) = self.tx().find(from)
-            && let Ok(Some(paged)) = paged::Paged::of_entry(entry)
-        {
+        if let Some(paged) = self.paged_now(db, source) {
             self.hand_over_above(paged.descriptor.totals.bytes);
         }
         self.tx().can_rename_paged(from, to)
@@ -185,7 +183,13 @@ impl<'e> Ctx<'_, 'e> {
         self.changes.write(&self.server.events, db, source, Some(event));
     }
 
-    pub(super) fn find(&mut self, db: usize, key: &[u8]) -> Found<'_> {
+    /// What a key holds in pages, if that is in memory; nothing is counted.
+    pub(super) fn paged_now(&mut self, db: usize, key: &[u8]) -> Option<paged::Paged> {
+        let Found::Live(entry) = self.find(db, key) else { return None };
+        paged::Paged::of_entry(entry).ok().flatten()
+    }
+
+    fn find(&mut self, db: usize, key: &[u8]) -> Found<'_> {
         let key = self.key_in(db, key);
         self.tx.as_deref_mut().expect("command class has a transaction").find(key)
     }

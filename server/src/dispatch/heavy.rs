@@ -3,7 +3,7 @@
 
 use super::guard::miss;
 use super::long_reply::LongReply;
-use super::table::{CommandSpec, Flags, Traits};
+use super::table::{CommandSpec, Flags, Traits, sources};
 use super::{Args, Ctx, Past};
 use crate::client_memory::load_max_bytes;
 use crate::keyspace::paged::{self, Paged};
@@ -67,10 +67,29 @@ impl Ctx<'_, '_> {
     pub fn hand_over_part_above(&mut self, paged: &Paged, bytes: u64) {
         let whole_bytes = paged.descriptor.totals.bytes;
         let most_bytes = load_max_bytes(self.server).min(bytes.saturating_mul(WHOLE_FACTOR));
-        if whole_bytes <= most_bytes {
-            self.hand_over_to_the_past_above(bytes);
+        let reads_past = whole_bytes <= most_bytes;
+        self.hand_over(
+            bytes,
+            if reads_past { Elsewhere::InThePast } else { Elsewhere::InTheStore },
+        );
+    }
+
+    /// Ends the run of a command that makes something of all that its other keys hold, if that is too much for a worker: it is made ahead
+    /// ([`Ctx::made_of_keys`]), unless it is too large to be read of a snapshot.
+    pub fn hand_over_sources(&mut self) {
+        if self.client.past.is_open() || !self.server.engine.has_pages() {
+            return;
         }
-        self.hand_over_above(bytes);
+        let (db, mut bytes) = (self.client.db, 0_u64);
+        for key in sources(self.spec, self.args) {
+            let paged = self.paged_now(db, key);
+            bytes = bytes.saturating_add(paged.map_or(0, |paged| paged.descriptor.totals.bytes));
+        }
+        let reads_past = bytes <= load_max_bytes(self.server);
+        self.hand_over(
+            bytes,
+            if reads_past { Elsewhere::InThePast } else { Elsewhere::InTheStore },
+        );
     }
 
     fn hand_over(&mut self, bytes: u64, to: Elsewhere) {

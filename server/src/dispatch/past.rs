@@ -2,8 +2,10 @@
 
 use super::CommandError;
 use super::snapshot_session::{hide_due_fields, required_by, snapshot_error, snapshot_for};
+use crate::keyspace::Kind;
+use crate::keyspace::collection::Hashes;
 use crate::keyspace::operand::Operand;
-use crate::keyspace::paged::{Paged, PastCollection, whole_at};
+use crate::keyspace::paged::{Keyed, Paged, PastCollection, Structure, whole_at};
 use crate::server::Server;
 use crate::session::Session;
 use crate::value::ValueType;
@@ -154,18 +156,52 @@ impl PastKeys {
         key: &[u8],
         types: &[ValueType],
     ) -> Result<Option<SnapshotValue>, CommandError> {
-        let Some(mut found) = self.snapshot.get(self.db, key).map_err(snapshot_error)? else {
-            return Ok(None);
-        };
+        let Some(mut found) = self.found(key, types)? else { return Ok(None) };
         if let Some((meta, value)) =
             whole_at(&self.snapshot, self.db, found.meta, &found.value).map_err(snapshot_error)?
         {
             (found.meta, found.value) = (meta, value);
         }
         hide_due_fields(&mut found, self.now_ms);
-        if found.meta.is_expired(self.now_ms) {
+        Ok((!found.meta.is_expired(self.now_ms)).then_some(found))
+    }
+
+    /// True if the key held a hash, and the value of a field of it: of one in pages only the page of the field is read.
+    ///
+    /// # Errors
+    /// WRONGTYPE; the snapshot has ended.
+    pub(super) fn field(
+        &self,
+        key: &[u8],
+        field: &[u8],
+    ) -> Result<(bool, Option<Vec<u8>>), CommandError> {
+        let Some(mut found) = self.found(key, &[ValueType::Hash])? else {
+            return Ok((false, None));
+        };
+        let collection = PastCollection::open(&self.snapshot, self.db, found.meta, &found.value);
+        let Some(mut collection) = collection.map_err(snapshot_error)? else {
+            hide_due_fields(&mut found, self.now_ms);
+            let hash = Hashes::view(found.entry());
+            return Ok((true, hash.and_then(|hash| hash.get(field).map(<[u8]>::to_vec))));
+        };
+        let value = collection.over(|paged, pages| {
+            let found = Keyed::open(paged)?.get_due(pages, field)?;
+            let left = found.filter(|(_, due_ms)| *due_ms == 0 || *due_ms > self.now_ms);
+            Ok(left.map(|(value, _)| value.to_vec()))
+        });
+        Ok((true, value.map_err(snapshot_error)?))
+    }
+
+    /// What a key held, if that is of one of these types, as it is in its record.
+    fn found(
+        &self,
+        key: &[u8],
+        types: &[ValueType],
+    ) -> Result<Option<SnapshotValue>, CommandError> {
+        let found = self.snapshot.get(self.db, key).map_err(snapshot_error)?;
+        let Some(found) = found.filter(|found| !found.meta.is_expired(self.now_ms)) else {
             return Ok(None);
-        }
+        };
         let is_one = ValueType::of(found.meta.flags).is_some_and(|found| types.contains(&found));
         is_one.then_some(Some(found)).ok_or(CommandError::WrongType)
     }

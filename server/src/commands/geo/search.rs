@@ -52,6 +52,9 @@ pub(super) fn geosearchstore(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 }
 
 fn run(ctx: &mut Ctx<'_, '_>, form: Form, may_store: bool) -> CommandResult {
+    if form == Form::Search {
+        return search(ctx, form, may_store).map(drop);
+    }
     // Where it is stored does not depend on the set. With one, there may be more errors, and no fewer.
     let no_set = None::<fn(&[u8]) -> Option<f64>>;
     let request = Request::parse(ctx.args, form, may_store, no_set);

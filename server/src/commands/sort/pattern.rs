@@ -6,7 +6,7 @@ use crate::keyspace::paged::Keyed;
 use crate::keyspace::{Kind, StringView};
 use crate::resp::Reply;
 use crate::value::ValueType;
-use sexton_engine::{Entry, SnapshotValue};
+use sexton_engine::Entry;
 
 /// The target of a pattern for an element. Redis reads patterns as C strings: only the part before a NUL counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,14 +62,17 @@ impl<'p> Pattern<'p> {
             Self::Key { before, behind, field } => (before, behind, field),
         };
         let key = [before, element, behind].concat();
-        let wanted = [if field.is_some() { ValueType::Hash } else { ValueType::String }];
-        if let Some(value) = ctx.past_value(&key, &wanted) {
-            let value = match value {
-                Err(CommandError::WrongType) => None,
-                value => value?,
-            };
-            let entry = value.as_ref().map(SnapshotValue::entry);
-            return Ok(see(entry, field, |value| look(value, ctx.out)));
+        let past = match field {
+            Some(field) => ctx.past_field(&key, field),
+            None => {
+                let value = ctx.past_value(&key, &[ValueType::String]);
+                value.map(|found| found.map(|found| found.map(|found| found.value)))
+            }
+        };
+        match past {
+            Some(Err(CommandError::WrongType)) => return Ok(look(None, ctx.out)),
+            Some(value) => return Ok(look(value?.as_deref(), ctx.out)),
+            None => {}
         }
         // Of a hash in pages only the page of the field is read.
         if let Some(field) = field
@@ -80,6 +83,7 @@ impl<'p> Pattern<'p> {
             });
             return Ok(look(value.as_deref(), ctx.out));
         }
+        let wanted = [if field.is_some() { ValueType::Hash } else { ValueType::String }];
         let db = ctx.client.db;
         Ok(ctx.inspect_whole(Purpose::Read, (db, &key), &wanted, |entry, out| {
             see(entry, field, |value| look(value, out))

@@ -178,9 +178,9 @@ impl LaidOut {
     pub fn put(self, tx: &mut Tx<'_>, key: Key<'_>) {
         let Ok(collection) = tx.engine().new_collection() else { return };
         let descriptor = Descriptor { collection, ..self.root.descriptor.clone() };
-        let root = (self.root.meta, descriptor.encoded());
+        let root = descriptor.encoded();
         // It keeps pages: there is a collection.
-        let _ = tx.put_pages((key, collection), (root.0, &root.1), self.pages);
+        let _ = tx.put_pages((key, collection), (self.root.meta, &root), self.pages);
     }
 }
 
