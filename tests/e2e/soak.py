@@ -142,12 +142,13 @@ TABLES = {
 }  # fmt: skip
 
 
-#: Commands that answer with an error if a group is absent; others delete it, so each pipeline of theirs makes it first.
-OF_A_GROUP = {
-    "xgroup|createconsumer", "xgroup|delconsumer", "xgroup|destroy", "xgroup|setid", "xreadgroup", "xack", "xpending",
-    "xclaim", "xautoclaim", "xinfo|stream", "xinfo|groups", "xinfo|consumers", "xsetid",
-}  # fmt: skip
+#: What a pipeline begins with whose commands only answer with an error if others have been faster: they delete the group that
+#: these want, or leave the one that XGROUP CREATE would make.
 MAKE_GROUP = ["XGROUP", "CREATE", "stream:1", "g", "0", "MKSTREAM"]
+BEFORE = dict.fromkeys(
+    ["xgroup|createconsumer", "xgroup|delconsumer", "xgroup|destroy", "xgroup|setid", "xreadgroup", "xack", "xpending",
+     "xclaim", "xautoclaim", "xinfo|stream", "xinfo|groups", "xinfo|consumers", "xsetid"], [MAKE_GROUP],
+) | {"xgroup|create": [MAKE_GROUP, ["XGROUP", "DESTROY", "stream:1", "g"]]}  # fmt: skip
 
 
 class Words:
@@ -269,7 +270,7 @@ class Work:
             for name in names:
                 count = PIPELINE_OF.get(name, PIPELINE)
                 requests = [words.request(name, commands[name]) for _ in range(count)]
-                first = [MAKE_GROUP] if name in OF_A_GROUP else []
+                first = BEFORE.get(name, [])
                 in_multi = words.random.random() < 0.2
                 if in_multi:
                     requests = [["MULTI"], *requests, ["EXEC"]]
