@@ -142,13 +142,19 @@ TABLES = {
 }  # fmt: skip
 
 
-#: What a pipeline begins with whose commands only answer with an error if others have been faster: they delete the group that
-#: these want, or leave the one that XGROUP CREATE would make.
+#: What a pipeline begins with whose commands answer with an error if others have been faster: they delete what these want, or
+#: leave the group that XGROUP CREATE would make.
 MAKE_GROUP = ["XGROUP", "CREATE", "stream:1", "g", "0", "MKSTREAM"]
-BEFORE = dict.fromkeys(
-    ["xgroup|createconsumer", "xgroup|delconsumer", "xgroup|destroy", "xgroup|setid", "xreadgroup", "xack", "xpending",
-     "xclaim", "xautoclaim", "xinfo|stream", "xinfo|groups", "xinfo|consumers", "xsetid"], [MAKE_GROUP],
-) | {"xgroup|create": [MAKE_GROUP, ["XGROUP", "DESTROY", "stream:1", "g"]]}  # fmt: skip
+BEFORE = {
+    **dict.fromkeys(
+        ["xgroup|createconsumer", "xgroup|delconsumer", "xgroup|destroy", "xgroup|setid", "xreadgroup", "xack", "xpending",
+         "xclaim", "xautoclaim", "xinfo|stream", "xinfo|groups", "xinfo|consumers", "xsetid"], [MAKE_GROUP]),
+    "xgroup|create": [MAKE_GROUP, ["XGROUP", "DESTROY", "stream:1", "g"]],
+    **dict.fromkeys(["fcall", "fcall_ro", "function|delete"], [["FUNCTION", "LOAD", "REPLACE", LIBRARY]]),
+    **dict.fromkeys(["evalsha", "evalsha_ro"], [["SCRIPT", "LOAD", SCRIPT]]),
+    "lset": [["RPUSH", "list:3", "v"]],
+    **dict.fromkeys(["rename", "renamenx"], [["MSET", *[word for n in range(KEYS) for word in (f"key:{n}", "v")]]]),
+}  # fmt: skip
 
 
 class Words:
