@@ -329,9 +329,16 @@ def searches(steps, server, connection, oracle, count, rng, asked):
 
 
 def disk_bytes(server):
-    """Bytes of tables, without the log."""
-    kept = [path for path in server.directory.rglob("*") if path.is_file() and "appendonly" not in str(path)]
-    return sum(path.stat().st_size for path in kept if path != server.log_path)
+    """Bytes of tables, without the log. Files come and go meanwhile."""
+    total = 0
+    for path in server.directory.rglob("*"):
+        if "appendonly" in str(path) or path == server.log_path:
+            continue
+        try:
+            total += path.stat().st_size if path.is_file() else 0
+        except FileNotFoundError:
+            pass
+    return total
 
 
 #: What takes each collection away. FLUSHDB takes what is left in its database, with the key that others ask for.

@@ -77,7 +77,7 @@ impl Table {
     }
 
     /// Removes every entry that `goes`, in one pass over the whole table.
-    pub fn remove_where(&mut self, goes: impl Fn(&EntryRef<'_>) -> bool) {
+    pub fn remove_where(&mut self, mut goes: impl FnMut(&EntryRef<'_>) -> bool) {
         self.move_buckets(usize::MAX, usize::MAX);
         for bucket in 0..self.current.buckets() {
             self.current.prefetch_entries((bucket + 4) & (self.current.buckets() - 1));

@@ -35,6 +35,11 @@ impl PageKey {
         Self { slot, bytes }
     }
 
+    /// The collection.
+    pub(super) fn cid(&self) -> u64 {
+        cid_of(&self.bytes).unwrap_or_default()
+    }
+
     /// For the table of pages, whose entries are hashed again by their bytes.
     pub(super) fn in_table(&self) -> Key<'_> {
         Key { slot: self.slot, bytes: &self.bytes, hash: key::hash(&self.bytes) }

@@ -169,7 +169,8 @@ impl ShardState {
     pub(super) fn has_in_memory(&self, want: &Want) -> bool {
         match &want.page {
             Some(page) => {
-                self.pages.table().is_some_and(|table| table.find(page.in_table()).is_some())
+                let table = self.pages.table_of(page.cid());
+                table.is_some_and(|table| table.find(page.in_table()).is_some())
             }
             None => self.table.find(want.key.as_key()).is_some(),
         }
@@ -182,17 +183,17 @@ impl ShardState {
 
     /// Bytes that keys and pages in memory hold.
     pub(super) fn table_bytes(&self) -> usize {
-        self.table.bytes() + self.pages.sum(dram::Table::bytes)
+        self.table.bytes() + self.pages.bytes()
     }
 
     /// Those of them that come from the system itself.
     pub(super) fn mapped_bytes(&self) -> usize {
-        self.table.mapped_bytes() + self.pages.sum(dram::Table::mapped_bytes)
+        self.table.mapped_bytes() + self.pages.mapped_bytes()
     }
 
     /// Bytes of the data in them.
     pub(super) fn data_bytes(&self) -> usize {
-        self.table.data_bytes() + self.pages.sum(dram::Table::data_bytes)
+        self.table.data_bytes() + self.pages.data_bytes()
     }
 
     /// True when something of such a slot is on its way into memory, or pinned there.
@@ -203,8 +204,7 @@ impl ShardState {
     /// Removes what is in memory of these slots, visiting at most `buckets` buckets of keys and of pages; true when nothing
     /// is left.
     pub(super) fn sweep_slots(&mut self, slots: &[bool; SLOTS], buckets: usize) -> bool {
-        let pages = self.pages.table_mut();
-        let pages_done = pages.is_none_or(|table| table.sweep_slots(slots, buckets));
+        let pages_done = self.pages.sweep_slots(slots, buckets);
         self.table.sweep_slots(slots, buckets) && pages_done
     }
 

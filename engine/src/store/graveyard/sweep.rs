@@ -339,6 +339,14 @@ impl Engine {
         let gone = inner.graveyard.gone.load(Ordering::Acquire);
         for shard in &inner.shards {
             let mut state = shard.latch();
+            let leaving = state.pages.take_leaving();
+            if !leaving.is_empty() {
+                self.note_table_bytes(&mut state);
+                drop(state);
+                // Without the latch: a large collection has many.
+                drop(leaving);
+                state = shard.latch();
+            }
             while state.pages.has_dead() && !state.pages.sweep_dead(SWEEP_BUCKETS) {
                 self.note_table_bytes(&mut state);
                 state.let_others();

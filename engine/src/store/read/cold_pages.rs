@@ -6,7 +6,7 @@ use super::load::{LoadState, Want};
 use crate::key::{self, Key, Meta, Seq};
 use crate::store::engine::{Engine, EngineError};
 use crate::store::page_key::{self, PageKey, PageName};
-use crate::store::shard::ShardState;
+use crate::store::shard::{ShardState, shard_of};
 use crate::store::tx::OwnedKey;
 
 impl Engine {
@@ -38,6 +38,13 @@ impl Engine {
         }
     }
 
+    /// The collection `cid` of `root`, pages of which come into memory, has a table of its own if it is large.
+    pub(in crate::store) fn part_pages(&self, shard: &mut ShardState, root: Key<'_>, cid: u64) {
+        if let Some(entry) = shard.table.find(root) {
+            shard.pages.part((root.slot, cid), entry.value(), &self.inner().memory.pages);
+        }
+    }
+
     pub(in crate::store) fn fill_page(
         &self,
         shard: &mut ShardState,
@@ -46,7 +53,8 @@ impl Engine {
         value: &[u8],
     ) {
         let access = self.inner().write.access_now();
-        let table = shard.pages.make_table(&self.inner().memory.pages);
+        let Some(cid) = page_key::cid_of(key.bytes) else { return };
+        let table = shard.pages.make_table_of(cid, &self.inner().memory.pages);
         let key = Key { hash: key::hash(key.bytes), ..key };
         table.upsert(key, meta, value, CLEAN_GENERATION, access);
     }
@@ -60,6 +68,7 @@ impl Engine {
         max_bytes: u64,
         done: impl FnOnce(Result<LoadPin, EngineError>) + Send + 'static,
     ) {
+        self.part_pages(&mut self.inner().shards[shard_of(root.hash)].latch(), root.as_key(), cid);
         let want = |page: &PageName| Want::page(root, PageKey::new(root.slot, cid, *page));
         self.load_wanted(pages.iter().map(want).collect(), max_bytes, done);
     }

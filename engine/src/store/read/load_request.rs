@@ -88,7 +88,8 @@ impl Engine {
         done: impl FnOnce(Result<LoadPin, EngineError>) + Send + 'static,
     ) {
         let inner = self.inner();
-        inner.cold.push(self.ask(self.new_request(wanted, max_bytes, done)));
+        let request = self.new_request(wanted, max_bytes, done);
+        inner.cold.push(request.keys.len(), self.ask(request));
         if inner.cold.stop.load(Ordering::Acquire) {
             self.refuse_queued_loads();
         } else if !inner.options.background {
@@ -230,7 +231,9 @@ impl Engine {
                 let error = self.read_cold(&read).err();
                 self.end_load(&read, error);
             }
-            Job::Ask(request) => self.inner().cold.push(self.ask(request)),
+            Job::Ask(request) => {
+                self.inner().cold.push(request.keys.len(), self.ask(request));
+            }
         }
     }
 

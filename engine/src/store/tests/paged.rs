@@ -1,7 +1,6 @@
 //! Collections in pages as the tests know them, and what becomes of a large one. `paged_crash.rs` has their histories.
 
 use super::harness::{self, TempDir, key};
-use crate::dram::Table;
 use crate::iterator::Bounds;
 use crate::key::{EngineKey, Meta};
 use crate::page::{self, PageEdit, PageId, Pages, Part, PartKind, Totals};
@@ -533,7 +532,7 @@ fn a_hundred_thousand_elements_come_one_by_one_and_go_at_once() {
     assert_eq!((commit.operations, engine.last_seq()), (1, seq + 1));
     assert_eq!(engine.stats().graves, graves + 2, "the root's and that of its prefix");
     let pages_in_memory = |engine: &Engine| -> usize {
-        engine.inner().shards.iter().map(|shard| shard.latch().pages.sum(Table::len)).sum()
+        engine.inner().shards.iter().map(|shard| shard.latch().pages.len()).sum()
     };
     let held = engine.inner().memory.table_bound.held_bytes();
     assert!(pages_in_memory(&engine) > 1000);

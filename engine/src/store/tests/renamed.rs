@@ -2,7 +2,6 @@
 
 use super::harness::{TempDir, key};
 use super::paged::{Cold, Descriptor, Model, Op, bring, compare, descriptor, open, page_id, run};
-use crate::dram::Table;
 use crate::store::read::load::{Load, LoadState, Want};
 use crate::store::shard::shard_of;
 use crate::store::*;
@@ -19,16 +18,24 @@ struct Bench {
 }
 
 impl Bench {
-    fn new() -> Self {
+    /// With a collection of so many elements, four to a page.
+    fn new(elements: u32) -> Self {
         let dir = TempDir::new("renamed");
         let engine = open(&dir);
         let shard = |name: u8| shard_of(engine.hash(&[name]));
         let two = (1..KEYS).find(|name| shard(*name) != shard(0)).expect("keys are spread");
         let mut bench = Self { engine, model: Model::new(), one: 0, two, dir };
-        for element in 0..60 {
+        for element in 0..elements {
             bench.run(Op::Add(bench.one, element));
         }
         bench
+    }
+
+    /// With a collection whose pages are among those of others, then with one that has a table of its own.
+    fn small_and_large() -> [Self; 2] {
+        let benches = [12, 60].map(Self::new);
+        assert_eq!(benches.each_ref().map(|bench| bench.own_tables(bench.one).len()), [0, 1]);
+        benches
     }
 
     fn run(&mut self, op: Op) -> Commit {
@@ -54,7 +61,13 @@ impl Bench {
     /// Pages in memory in the shard of a key.
     fn pages(&self, name: u8) -> usize {
         let shards = &self.engine.inner().shards;
-        shards[shard_of(self.engine.hash(&[name]))].latch().pages.sum(Table::len)
+        shards[shard_of(self.engine.hash(&[name]))].latch().pages.len()
+    }
+
+    /// Collections of the shard of a key that have tables of their own, with the pages in them.
+    fn own_tables(&self, name: u8) -> Vec<(u64, usize)> {
+        let shards = &self.engine.inner().shards;
+        shards[shard_of(self.engine.hash(&[name]))].latch().pages.own_tables()
     }
 
     /// The collection of a key whose root is in memory.
@@ -69,7 +82,10 @@ impl Bench {
 
 #[test]
 fn a_collection_that_gets_another_key_takes_its_pages_along() {
-    let mut bench = Bench::new();
+    Bench::small_and_large().into_iter().for_each(take_pages_along);
+}
+
+fn take_pages_along(mut bench: Bench) {
     let (one, two) = (bench.one, bench.two);
     let before = bench.root(one);
     let held = bench.pages(one);
@@ -101,7 +117,10 @@ fn a_collection_that_gets_another_key_takes_its_pages_along() {
 /// would keep them up to date, or into the new one, where the moved ones are newer.
 #[test]
 fn loads_of_pages_that_are_under_way_bring_nothing_after_a_rename() {
-    let mut bench = Bench::new();
+    Bench::small_and_large().into_iter().for_each(rename_under_loads);
+}
+
+fn rename_under_loads(mut bench: Bench) {
     let (one, two) = (bench.one, bench.two);
     bench.run(Op::Add(two, 7));
     let (cid, other) = (bench.root(one).cid, bench.root(two).cid);
@@ -131,7 +150,10 @@ fn loads_of_pages_that_are_under_way_bring_nothing_after_a_rename() {
 
 #[test]
 fn a_renamed_collection_does_not_find_what_its_shard_kept_of_it() {
-    let mut bench = Bench::new();
+    Bench::small_and_large().into_iter().for_each(return_to_a_shard);
+}
+
+fn return_to_a_shard(mut bench: Bench) {
     let (one, two) = (bench.one, bench.two);
     bench.run(Op::Rename(one, two));
     let of = bench.root(two);
@@ -153,7 +175,10 @@ fn a_renamed_collection_does_not_find_what_its_shard_kept_of_it() {
 
 #[test]
 fn a_rename_that_is_taken_back_leaves_the_pages_where_they_were() {
-    let mut bench = Bench::new();
+    Bench::small_and_large().into_iter().for_each(take_a_rename_back);
+}
+
+fn take_a_rename_back(mut bench: Bench) {
     let (one, two) = (bench.one, bench.two);
     bench.run(Op::Set(two, 3));
     let held = bench.pages(one);
@@ -167,5 +192,64 @@ fn a_rename_that_is_taken_back_leaves_the_pages_where_they_were() {
     assert_eq!((bench.pages(one), bench.pages(two)), (held, 0));
     bench.run(Op::Add(one, 5));
     bench.check();
+    bench.engine.close().expect("close");
+}
+
+#[test]
+fn a_large_collection_has_a_table_of_its_own_from_its_growth_to_its_end() {
+    let mut bench = Bench::new(12);
+    let (one, two) = (bench.one, bench.two);
+    let cid = bench.root(one).cid;
+    for element in 12..60 {
+        bench.run(Op::Add(one, element));
+        let root = bench.root(one);
+        let own = if root.pages < 8 { vec![] } else { vec![(cid, root.pages as usize)] };
+        assert_eq!((bench.pages(one) as u64, bench.own_tables(one)), (root.pages, own));
+    }
+    let pages = bench.pages(one);
+    bench.run(Op::Rename(one, two));
+    assert_eq!((bench.own_tables(one), bench.own_tables(two)), (vec![], vec![(cid, pages)]));
+    // Cold pages come back into the table of their collection, be it that of before or another.
+    bench.evict(two);
+    bench.engine.inner().shards.iter().for_each(|shard| drop(shard.latch().pages.take(cid)));
+    bench.check();
+    assert_eq!(bench.own_tables(two), [(cid, pages)]);
+    let inner = bench.engine.inner();
+    let held = || inner.shards.iter().map(|shard| shard.latch().table_bytes()).sum::<usize>();
+    let before = held();
+    run(&bench.engine, &[Op::Delete(two)]);
+    assert_eq!((bench.own_tables(two), bench.pages(two)), (vec![], pages), "they leave later");
+    bench.engine.sweep_dead_pages();
+    assert_eq!(bench.pages(two), 0);
+    assert!(held() < before, "{} of {before} bytes", held());
+    let noted = inner.shards.iter().map(|shard| shard.latch().noted_bytes).sum::<usize>();
+    assert_eq!((inner.memory.table_bound.held_bytes(), noted), (held(), held()));
+    bench.engine.close().expect("close");
+}
+
+#[test]
+fn own_tables_without_pages_are_few() {
+    let mut bench = Bench::new(0);
+    for name in 0..KEYS {
+        for element in 0..40 {
+            bench.run(Op::Add(name, element));
+        }
+    }
+    let count = |bench: &Bench, name: u8| bench.own_tables(name).len();
+    let all: usize = {
+        let shards = bench.engine.inner().shards.iter();
+        shards.map(|shard| shard.latch().pages.own_tables().len()).sum()
+    };
+    assert_eq!(all, usize::from(KEYS));
+    let find = |wanted: &dyn Fn(usize) -> bool| {
+        (0..KEYS).find(|name| wanted(count(&bench, *name))).expect("shards have few or more")
+    };
+    let (few, many) = (find(&|tables| tables <= 2), find(&|tables| tables > 2));
+    let before = count(&bench, few);
+    bench.evict(few);
+    bench.evict(many);
+    assert_eq!((count(&bench, few), count(&bench, many)), (before, 0));
+    bench.check();
+    assert!(count(&bench, many) > 2, "they are made again");
     bench.engine.close().expect("close");
 }

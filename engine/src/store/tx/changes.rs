@@ -41,6 +41,12 @@ impl Changes {
         self.places.get(&page).copied()
     }
 
+    /// True when the collection gets pages that it did not have.
+    #[inline]
+    pub(super) fn has_new(&self) -> bool {
+        self.list.iter().any(|(_, change)| matches!(change, Change::New(_)))
+    }
+
     /// The change of a page, if there is one.
     pub(super) fn get(&self, page: PageId) -> Option<&Change> {
         let change = &self.list[self.place(page)?].1;

@@ -53,10 +53,8 @@ impl Tx<'_> {
     fn sweep_if_small(&mut self, slot: Slot, with_keys: u64) {
         let inner = self.engine.inner();
         let Guards::Many(guards) = &mut self.guards else { return };
-        let entries: usize = guards
-            .iter()
-            .map(|(_, shard)| shard.table.len() + shard.pages.sum(crate::dram::Table::len))
-            .sum();
+        let entries: usize =
+            guards.iter().map(|(_, shard)| shard.table.len() + shard.pages.len()).sum();
         let is_meant = |other| other == slot;
         if entries > SWEPT_AT_ONCE || guards.iter().any(|(_, shard)| shard.loads_any(is_meant)) {
             return;

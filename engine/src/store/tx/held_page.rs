@@ -57,11 +57,11 @@ impl Tx<'_> {
     pub fn hold_page(&mut self, root: Key<'_>, cid: u64, page: PageName) -> Option<HeldPage> {
         let (key, epoch) = (PageKey::new(root.slot, cid, page), self.epoch());
         let in_memory = |table: &crate::dram::Table| table.locate(key.in_table());
-        let located = self.guards.shard(root.hash).pages.table().and_then(in_memory);
+        let located = self.guards.shard(root.hash).pages.table_of(cid).and_then(in_memory);
         if located.is_none() && !matches!(self.find_page(root, cid, page), FoundPage::Live(_)) {
             return None;
         }
-        let table = self.guards.shard(root.hash).pages.table()?;
+        let table = self.guards.shard(root.hash).pages.table_of(cid)?;
         let entry = table.entry(located.or_else(|| in_memory(table))?);
         let settled = entry.shared().filter(|block| !block.is_of(epoch));
         let copied = || Held::Copy(entry.value().to_vec());

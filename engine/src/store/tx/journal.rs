@@ -11,6 +11,7 @@ use crate::key::{self, Key, Meta, Slot};
 use crate::memtable;
 use crate::shared_value::{SharedValue, Value};
 use crate::store::namespace::HEAD_BYTES;
+use crate::store::page_key::cid_of;
 use crate::store::read::load::LoadState;
 use crate::store::shard::Count;
 
@@ -214,7 +215,9 @@ impl Tx<'_> {
             }
             if !operation.shares_seq {
                 state.old.bring_back(&mut shard.table, key, &bytes);
-            } else if let Some(pages) = shard.pages.table_mut() {
+            } else if let Some(pages) =
+                cid_of(key.bytes).and_then(|cid| shard.pages.table_of_mut(cid))
+            {
                 let key = Key { hash: key::hash(key.bytes), ..key };
                 state.old.bring_back(pages, key, &bytes);
             }

@@ -63,18 +63,19 @@ impl Tx<'_> {
     pub fn find_page(&mut self, root: Key<'_>, cid: u64, page: PageName) -> FoundPage<'_> {
         let key = PageKey::new(root.slot, cid, page);
         let in_memory = |table: &crate::dram::Table| table.find(key.in_table()).is_some();
-        if !self.guards.shard(root.hash).pages.table().is_some_and(in_memory) {
+        if !self.guards.shard(root.hash).pages.table_of(cid).is_some_and(in_memory) {
             if self.has_removed(root, &key) {
                 return FoundPage::Absent;
             }
             let engine = self.engine;
+            engine.part_pages(self.guards.shard(root.hash), root, cid);
             match engine.look_beyond_pages(self.guards.shard(root.hash), &key) {
                 Beyond::Filled => self.moved = true,
                 Beyond::Absent => return FoundPage::Absent,
                 Beyond::Cold => return FoundPage::Cold,
             }
         }
-        let table = self.guards.shard(root.hash).pages.table();
+        let table = self.guards.shard(root.hash).pages.table_of(cid);
         let entry = table.and_then(|table| table.find(key.in_table()));
         entry.map_or(FoundPage::Absent, |entry| FoundPage::Live(entry.value()))
     }
@@ -112,6 +113,12 @@ impl Tx<'_> {
         inner.order.epoch(inner.views.epoch())
     }
 
+    /// The collection `cid`, which gets pages, has a table of its own if it is large.
+    pub(super) fn part_pages(&mut self, (root, cid): (Key<'_>, u64), descriptor: &[u8]) {
+        let pool = &self.engine.inner().memory.pages;
+        self.guards.shard(root.hash).pages.part((root.slot, cid), descriptor, pool);
+    }
+
     /// A page gets another block: the first change of an epoch, or one that has no room in the block before (E3).
     pub(super) fn put_page(&mut self, root: Key<'_>, key: &PageKey, block: SharedValue) {
         let engine = self.engine;
@@ -119,7 +126,7 @@ impl Tx<'_> {
         self.moved = true;
         let (shard, journal) = (self.guards.shard(root.hash), &mut self.buf.journal);
         let count = *shard.count_mut(root.slot);
-        let table = shard.pages.make_table(&engine.inner().memory.pages);
+        let table = shard.pages.make_table_of(key.cid(), &engine.inner().memory.pages);
         let (meta, value) = (Meta::default(), Value::Shared(&block));
         table.upsert_keeping(key.in_table(), meta, value, written, |replaced| {
             journal.note(root.slot, count, replaced);
@@ -188,7 +195,7 @@ impl Tx<'_> {
         self.moved = true;
         let (shard, journal) = (self.guards.shard(root.hash), &mut self.buf.journal);
         let count = *shard.count_mut(root.slot);
-        let removed = shard.pages.table_mut().and_then(|table| {
+        let removed = shard.pages.table_of_mut(key.cid()).and_then(|table| {
             table.remove_keeping(key.in_table(), |replaced| {
                 journal.note(root.slot, count, replaced);
             })

@@ -82,6 +82,9 @@ impl TxPages<'_, '_, '_> {
     /// As [`crate::Engine::new_collection`]; nothing is written then.
     pub fn put(mut self, meta: Meta, descriptor: &[u8]) -> Result<(), EngineError> {
         self.tx.engine.check_takes_pages()?;
+        if self.changes.has_new() {
+            self.tx.part_pages((self.root, self.cid), descriptor);
+        }
         for (page, change) in self.changes.drain() {
             let key = PageKey::new(self.root.slot, self.cid, page.into());
             match change {
@@ -187,7 +190,8 @@ impl TxPages<'_, '_, '_> {
 
     /// The table of pages that has this one, if it is in memory.
     fn table(&self, page: PageId) -> Result<&Table, PageError> {
-        let table = self.tx.guards.get(self.root.hash).and_then(|shard| shard.pages.table());
+        let table =
+            self.tx.guards.get(self.root.hash).and_then(|shard| shard.pages.table_of(self.cid));
         table.ok_or(PageError::Missing(page))
     }
 

@@ -1,54 +1,10 @@
 //! Another key for a collection in pages (E5).
 
 use super::{Found, Tx};
-use crate::dram::{EntryRef, SweepPass};
-use crate::key::{self, Key, Meta, Slot};
+use crate::key::Key;
 use crate::page::Descriptor;
-use crate::shared_value::{SharedValue, Value};
 use crate::store::page_key::cid_of;
 use crate::store::shard::shard_of;
-
-/// Buckets of a table of pages that are visited before what was found there moves.
-const BUCKETS: usize = 256;
-
-/// A page on its way from the table of one shard into that of another.
-struct Moved {
-    slot: Slot,
-    key: Box<[u8]>,
-    meta: Meta,
-    generation: u8,
-    access: u32,
-    value: Content,
-}
-
-enum Content {
-    Copied(Box<[u8]>),
-    Shared(SharedValue),
-}
-
-impl Moved {
-    fn new(entry: &EntryRef<'_>) -> Self {
-        let value = match entry.shared() {
-            Some(block) => Content::Shared(block),
-            None => Content::Copied(entry.value().into()),
-        };
-        Self {
-            slot: entry.slot(),
-            key: entry.key().into(),
-            meta: entry.meta(),
-            generation: entry.generation(),
-            access: entry.access(),
-            value,
-        }
-    }
-
-    fn value(&self) -> Value<'_> {
-        match &self.value {
-            Content::Copied(bytes) => Value::Copied(bytes),
-            Content::Shared(block) => Value::Shared(block),
-        }
-    }
-}
 
 impl Tx<'_> {
     /// True when [`Tx::rename_paged`] can give what lives at `from` the key `to`: it is a collection in pages, and stays in its
@@ -83,34 +39,13 @@ impl Tx<'_> {
         if shard_of(from) == shard_of(to) {
             return;
         }
-        let is_own = |entry: &EntryRef<'_>| cid_of(entry.key()) == Some(cid);
         let source = self.shard(from);
         source.page_loads.overtake_where(|key| cid_of(key) == Some(cid));
-        let was_complete = source.complete;
-        let target = self.shard(to);
+        let (pages, was_complete) = (source.pages.take(cid), source.complete);
+        let pool = &self.engine.inner().memory.pages;
+        let target = self.guards.shard(to);
         target.page_loads.overtake_where(|key| cid_of(key) == Some(cid));
         target.complete &= was_complete;
-        if let Some(table) = target.pages.table_mut() {
-            table.remove_where(is_own);
-        }
-        let (engine, mut pass) = (self.engine, SweepPass::default());
-        loop {
-            let mut found = Vec::new();
-            let take = |entry: &EntryRef<'_>| {
-                let own = is_own(entry);
-                found.extend(own.then(|| Moved::new(entry)));
-                own
-            };
-            let Some(table) = self.shard(from).pages.table_mut() else { return };
-            let is_over = table.sweep_entries(&mut pass, BUCKETS, take);
-            for page in found {
-                let key = Key { slot: page.slot, bytes: &page.key, hash: key::hash(&page.key) };
-                let table = self.shard(to).pages.make_table(&engine.inner().memory.pages);
-                table.upsert_value(key, page.meta, page.value(), page.generation, page.access);
-            }
-            if is_over {
-                return;
-            }
-        }
+        target.pages.give(cid, pages, pool);
     }
 }

@@ -123,6 +123,7 @@ impl Engine {
     /// Brings the sum over all shards up to date. The latch of `shard` is held.
     pub(in crate::store) fn note_table_bytes(&self, shard: &mut ShardState) {
         let inner = self.inner();
+        shard.pages.note_held();
         let bytes = shard.table_bytes();
         let note = |noted: &mut usize, now: usize, sum: &AtomicUsize| {
             if now != *noted {

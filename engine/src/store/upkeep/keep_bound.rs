@@ -20,6 +20,7 @@ impl Engine {
     pub(in crate::store) fn keep_within_bound(&self, shard: &mut ShardState) {
         let inner = self.inner();
         let bound = &inner.memory.table_bound;
+        shard.pages.note_held();
         // Requests, flushes and merges of the next moment may take as much before they are measured.
         if shard.table_bytes() > bound.equal_share().saturating_add(shard.noted_bytes) {
             inner.memory.holds_large.store(true, Ordering::Relaxed);
