@@ -363,6 +363,25 @@ impl Hash {
         Ok(stretch.next)
     }
 
+    /// The pages that a scan of about `count` entries from the cursor on misses, those of long values where the page with the entry
+    /// is in memory.
+    pub fn missing_of_scan<P: Pages>(
+        &self,
+        pages: &P,
+        cursor: u64,
+        count: u64,
+    ) -> Result<Vec<PageId>, PageError> {
+        let mut missing = Vec::new();
+        for stretch in linear::scanned(cursor, self.pages, (count, self.totals.elements)) {
+            if pages.is_in_memory(id(stretch.page)) {
+                missing.extend(self.missing_values(pages, stretch.page..stretch.page + 1)?);
+            } else {
+                missing.push(id(stretch.page));
+            }
+        }
+        Ok(missing)
+    }
+
     /// A random entry: each is equally likely, except those of pages far above the average. `None` for an empty hash. A
     /// restarted operation must draw equal numbers, or each run may miss another page.
     pub fn random<'p, P: Pages>(

@@ -11,6 +11,9 @@
 /// Bits of a place that a cursor does not carry. Stretches begin at multiples: there are fewer than 2^32 pages.
 const CURSOR_SHIFT: u32 = 16;
 
+/// Pages that a scan asks for at once, at most.
+pub const SCANNED_AT_ONCE: u64 = 256;
+
 /// The page of the hash. There is at least one page.
 #[must_use]
 pub fn page_of(hash: u64, pages: u32) -> u32 {
@@ -66,6 +69,15 @@ impl Stretch {
     pub fn holds(&self, hash: u64) -> bool {
         hash.reverse_bits() >= self.from
     }
+}
+
+/// The stretches that a scan of about `count` elements of all goes through from a cursor on, and not very many of them.
+pub fn scanned(cursor: u64, pages: u32, (count, all): (u64, u64)) -> impl Iterator<Item = Stretch> {
+    let average = (all / u64::from(pages.max(1))).max(1);
+    let wanted = count.div_ceil(average).clamp(1, SCANNED_AT_ONCE);
+    let next =
+        move |stretch: &Stretch| (stretch.next != 0).then(|| Stretch::at(stretch.next, pages));
+    std::iter::successors(Some(Stretch::at(cursor, pages)), next).take(wanted as usize)
 }
 
 #[cfg(test)]

@@ -536,3 +536,115 @@ fn random_elements_of_cold_collections_come_in_a_few_rounds() {
     assert_eq!(reply, "*2\r\n$2\r\nv7\r\n$-1\r\n");
     assert!(bench.server.engine.stats().cold_reads - before < 10);
 }
+
+/// A request names all the pages at once that it can know of: each round runs it again from its start.
+#[test]
+fn no_command_asks_for_its_pages_one_by_one() {
+    let (mut bench, mut client, _) = cold_bench();
+    for n in 1..3000 {
+        bench.run(&mut client, &format!("XADD x {n}-0 f v{n}"));
+    }
+    bench.run(&mut client, "XGROUP CREATE x g 0");
+    bench.run(&mut client, "XREADGROUP GROUP g one COUNT 2000 STREAMS x >");
+    let places: Vec<String> =
+        (0..3000).map(|n| format!("{}.{n:04} {}.5 p{n}", n % 90, n % 60)).collect();
+    bench.run(&mut client, &format!("GEOADD g {}", places.join(" ")));
+    bench.run(&mut client, "SETRANGE b 400000 end");
+    let ids = |step: usize| {
+        (1..2000).step_by(step).map(|n| format!("{n}-0")).collect::<Vec<_>>().join(" ")
+    };
+    let evict = |bench: &mut Bench, client: &mut crate::dispatch::client::Client| {
+        bench.server.engine.flush().expect("flushed");
+        for _ in 0..50 {
+            bench.run(client, "EXISTS h l s z x g b");
+        }
+    };
+    let bits: Vec<String> = (0..200).map(|n| format!("GET u8 #{}", n * 1999)).collect();
+    let all = |letter: &str, step: usize| {
+        (0..3000).step_by(step).map(|n| format!("{letter}{n}")).collect::<Vec<_>>().join(" ")
+    };
+    let (fields, members, few) = (all("f", 7), all("m", 7), all("f", 100));
+    let pairs: Vec<String> = (0..3000).step_by(11).map(|n| format!("f{n} w{n}")).collect();
+    let scored: Vec<String> =
+        (0..3000).step_by(11).map(|n| format!("{}.5 m{n}", 3000 - n)).collect();
+    let count = few.split(' ').count();
+    let mut many = Vec::new();
+    for request in [
+        "HSCAN h 0 COUNT 2000".to_string(),
+        "SSCAN s 0 COUNT 2000".into(),
+        "ZSCAN z 0 COUNT 200".into(),
+        "HGETALL h".into(),
+        "SMEMBERS s".into(),
+        "LRANGE l 0 -1".into(),
+        "ZRANGE z 0 -1".into(),
+        "ZRANGEBYLEX z - +".into(),
+        "ZREVRANGEBYSCORE z 2500 100 WITHSCORES".into(),
+        format!("HMGET h {fields}"),
+        format!("SMISMEMBER s {members}"),
+        format!("ZMSCORE z {members}"),
+        "HRANDFIELD h 500".into(),
+        "HRANDFIELD h -500".into(),
+        "SRANDMEMBER s 500".into(),
+        "ZRANDMEMBER z 500".into(),
+        "ZRANDMEMBER z -500 WITHSCORES".into(),
+        format!("HTTL h FIELDS {count} {few}"),
+        format!("HEXPIRE h 1000 FIELDS {count} {few}"),
+        format!("HPERSIST h FIELDS {count} {few}"),
+        format!("HGETDEL h FIELDS {count} {few}"),
+        format!("HSET h {}", pairs.join(" ")),
+        format!("HDEL h {few}"),
+        format!("SADD s {members} x y z"),
+        format!("SREM s {}", all("m", 50)),
+        "SPOP s 300".into(),
+        format!("ZADD z {}", scored.join(" ")),
+        format!("ZREM z {}", all("m", 50)),
+        "ZPOPMIN z 300".into(),
+        "ZREMRANGEBYSCORE z 500 800".into(),
+        "ZREMRANGEBYRANK z 500 800".into(),
+        "LPOP l 300".into(),
+        "RPOP l 300".into(),
+        "LTRIM l 100 1800".into(),
+        "SORT l BY nosort LIMIT 0 10".into(),
+        "SORT_RO l ALPHA".into(),
+        "COPY h h2".into(),
+        "SUNIONSTORE d s".into(),
+        "SINTER s z2 s".into(),
+        "ZUNIONSTORE d 1 z".into(),
+        "ZRANGESTORE d z 0 -1".into(),
+        "ZINTERCARD 2 z s".into(),
+        "DUMP z".into(),
+        "XRANGE x - +".into(),
+        "XREVRANGE x + - COUNT 1000".into(),
+        "XREAD COUNT 1500 STREAMS x 0".into(),
+        "XREADGROUP GROUP g one COUNT 500 STREAMS x 0".into(),
+        "XREADGROUP GROUP g two COUNT 500 STREAMS x >".into(),
+        "XPENDING x g - + 1000".into(),
+        format!("XCLAIM x g three 0 {}", ids(20)),
+        "XAUTOCLAIM x g four 0 0 COUNT 300".into(),
+        format!("XACK x g {}", ids(30)),
+        format!("XDEL x {}", ids(40)),
+        "XTRIM x MAXLEN 1000".into(),
+        "GEOSEARCH g FROMLONLAT 45 30 BYRADIUS 3000 km".into(),
+        "GEOSEARCHSTORE gd g FROMLONLAT 45 30 BYBOX 3000 3000 km".into(),
+        "GEORADIUSBYMEMBER_RO g p7 1000 km".into(),
+        format!("GEOPOS g {}", all("p", 13)),
+        format!("GEOHASH g {}", all("p", 13)),
+        "GETRANGE b 0 -1".into(),
+        "BITCOUNT b".into(),
+        "BITPOS b 1".into(),
+        format!("BITFIELD_RO b {}", bits.join(" ")),
+        "SETRANGE b 100000 x".into(),
+        "APPEND b x".into(),
+        "BITOP NOT d b".into(),
+    ] {
+        evict(&mut bench, &mut client);
+        let (loads, reply) = rounds(&mut bench, &mut client, &request);
+        let short: String = request.chars().take(40).collect();
+        // What a consumer group needs is found step by step: names, rows, their nodes, entries.
+        let most = if request.starts_with('X') { 12 } else { 6 };
+        if loads > most || reply.starts_with('-') {
+            many.push(format!("{short}: {loads} rounds, {}", &reply[..reply.len().min(40)]));
+        }
+    }
+    assert!(many.is_empty(), "{many:#?}");
+}

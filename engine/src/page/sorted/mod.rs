@@ -458,16 +458,7 @@ impl Sorted {
             return Ok(0);
         }
         let stretch = Stretch::at(cursor, self.index_pages);
-        let id = index_id(stretch.page);
-        let mut wanted: Vec<(u64, u32, Score)> = Vec::new();
-        for entry in IndexPage::parse(pages.read(id)?).map_err(at_page(id))?.entries() {
-            let (fingerprint, score) = entry.map_err(at_page(id))?;
-            if stretch.holds(u64::from(fingerprint)) {
-                wanted.push((score.order(), fingerprint, score));
-            }
-        }
-        wanted.sort_unstable_by_key(|(order, fingerprint, _)| (*order, *fingerprint));
-        for same in wanted.chunk_by(|a, b| a.0 == b.0) {
+        for same in Self::at_stretch(pages, &stretch)?.chunk_by(|a, b| a.0 == b.0) {
             let Some((order, _, score)) = same.first() else { continue };
             let from = self.count_before(pages, Cut::BeforeScore(*score))?;
             let mut left = same.len();
@@ -484,6 +475,57 @@ impl Sorted {
             }
         }
         Ok(stretch.next)
+    }
+
+    /// What the index has at a stretch of a scan, by rising score.
+    fn at_stretch<P: Pages>(
+        pages: &P,
+        stretch: &Stretch,
+    ) -> Result<Vec<(u64, u32, Score)>, PageError> {
+        let id = index_id(stretch.page);
+        let mut wanted = Vec::new();
+        for entry in IndexPage::parse(pages.read(id)?).map_err(at_page(id))?.entries() {
+            let (fingerprint, score) = entry.map_err(at_page(id))?;
+            if stretch.holds(u64::from(fingerprint)) {
+                wanted.push((score.order(), fingerprint, score));
+            }
+        }
+        wanted.sort_unstable_by_key(|(order, fingerprint, _)| (*order, *fingerprint));
+        Ok(wanted)
+    }
+
+    /// The pages that a scan of about `count` members from the cursor on misses: of the index, and of the order where the page of the
+    /// index is in memory. Not very many at once.
+    pub fn missing_of_scan<P: Pages>(
+        &self,
+        pages: &P,
+        cursor: u64,
+        count: u64,
+    ) -> Result<Vec<PageId>, PageError> {
+        let mut missing = Vec::new();
+        if self.index_pages == 0 {
+            return Ok(missing);
+        }
+        for stretch in linear::scanned(cursor, self.index_pages, (count, self.totals.elements)) {
+            if !pages.is_in_memory(index_id(stretch.page)) {
+                missing.push(index_id(stretch.page));
+                continue;
+            }
+            let mut wanted = Self::at_stretch(pages, &stretch)?;
+            wanted.dedup_by_key(|(order, ..)| *order);
+            for (.., score) in wanted {
+                let first = self.count_before(pages, Cut::BeforeScore(score));
+                match first.and_then(|first| self.iter(pages, first).next().transpose()) {
+                    Err(PageError::Missing(page)) if !missing.contains(&page) => missing.push(page),
+                    Err(PageError::Missing(_)) | Ok(_) => {}
+                    Err(error) => return Err(error),
+                }
+                if missing.len() as u64 >= linear::SCANNED_AT_ONCE {
+                    return Ok(missing);
+                }
+            }
+        }
+        Ok(missing)
     }
 }
 

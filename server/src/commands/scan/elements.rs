@@ -9,11 +9,10 @@ use crate::dispatch::{CommandResult, Ctx, Purpose};
 use crate::interop::glob;
 use crate::keyspace::Kind;
 use crate::keyspace::collection::{Encoding, score_text};
-use crate::keyspace::paged::{Keyed, Paged, Ranked, Structure};
+use crate::keyspace::paged::{Keyed, Paged, Ranked, Stop, Structure};
 use crate::resp::Reply;
 use crate::value::ValueType;
 use sexton_engine::TxPages;
-use sexton_engine::page::PageError;
 use std::hash::{DefaultHasher, Hasher};
 
 /// Upper bound of hashes: every client's number type can represent a cursor of 52 bits.
@@ -48,6 +47,7 @@ pub(in crate::commands) fn scan<K: Kind>(
             ValueType::SortedSet => {
                 scan_pages(ctx, (&paged, cursor, &options), 2, |set: &Ranked, pages, at, found| {
                     set.scan(pages, at, |name, score| found.add(name, score_text(score).as_bytes()))
+                        .map_err(|missed| set.missing_of_scan(pages, (at, found.left()), missed))
                 })
             }
             kind => scan_pages(
@@ -55,7 +55,9 @@ pub(in crate::commands) fn scan<K: Kind>(
                 (&paged, cursor, &options),
                 if kind == ValueType::Hash { 2 } else { 1 },
                 |keyed: &Keyed, pages, at, found| {
-                    keyed.scan(pages, at, |name, value| found.add(name, value))
+                    keyed
+                        .scan(pages, at, |name, value| found.add(name, value))
+                        .map_err(|missed| keyed.missing_of_scan(pages, (at, found.left()), missed))
                 },
             ),
         }
@@ -89,6 +91,11 @@ impl Found<'_> {
             self.elements.push((name.to_vec(), value.to_vec()));
         }
     }
+
+    /// How many more are asked for.
+    fn left(&self) -> u64 {
+        self.options.count.saturating_sub(self.seen) as u64
+    }
 }
 
 /// Answers the elements of some pages. If the collection was paged only after the cursor was returned, the cursor is no position
@@ -97,7 +104,7 @@ fn scan_pages<S: Structure>(
     ctx: &mut Ctx<'_, '_>,
     (paged, cursor, options): (&Paged, u64, &Options<'_>),
     parts: usize,
-    walk: impl Fn(&S, &TxPages<'_, '_, '_>, u64, &mut Found<'_>) -> Result<u64, PageError>,
+    walk: impl Fn(&S, &TxPages<'_, '_, '_>, u64, &mut Found<'_>) -> Result<u64, Stop>,
 ) {
     let from = if cursor & OF_PAGES == 0 { 0 } else { cursor & !OF_PAGES };
     let key = ctx.args.get(1);

@@ -297,4 +297,14 @@ impl Keyed {
         let seed = self.seed;
         self.hash.scan(pages, cursor, &|key: &[u8]| hash_of(seed, key), show)
     }
+
+    /// All pages that a scan of about `count` keys from the cursor on misses, where it has missed one there.
+    pub fn missing_of_scan<P: Pages>(
+        &self,
+        pages: &P,
+        (cursor, count): (u64, u64),
+        missed: PageError,
+    ) -> Stop {
+        Stop::of_missing(missed, || self.hash.missing_of_scan(pages, cursor, count))
+    }
 }

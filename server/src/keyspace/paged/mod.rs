@@ -162,6 +162,20 @@ impl Stop {
         needs_looks(looks).err().unwrap_or_else(|| missed.into())
     }
 
+    /// The pages that `all` tells, of which one was missed.
+    fn of_missing(missed: PageError, all: impl FnOnce() -> Result<Vec<PageId>, PageError>) -> Self {
+        if !matches!(missed, PageError::Missing(_)) {
+            return missed.into();
+        }
+        match all() {
+            Ok(missing) => {
+                let looks = missing.into_iter().map(|page| Err::<(), _>(PageError::Missing(page)));
+                Self::of_looks(looks, missed)
+            }
+            Err(error) => error.into(),
+        }
+    }
+
     /// Where pages are missing, those of `also` that are not in memory either come along with them.
     fn along_with<P: Pages>(mut self, pages: &P, also: impl Iterator<Item = PageId>) -> Self {
         if let Self::Missing(missing) = &mut self {

@@ -313,6 +313,16 @@ impl Ranked {
         let hash = |member: &[u8]| hash_of(self.seed, member);
         self.set.scan(pages, cursor, &hash, |(score, member)| show(member, score.number()))
     }
+
+    /// All pages that a scan of about `count` members from the cursor on misses, where it has missed one there.
+    pub fn missing_of_scan<P: Pages>(
+        &self,
+        pages: &P,
+        (cursor, count): (u64, u64),
+        missed: PageError,
+    ) -> Stop {
+        Stop::of_missing(missed, || self.set.missing_of_scan(pages, cursor, count))
+    }
 }
 
 fn count(ranks: &Range<u64>) -> usize {
