@@ -63,8 +63,8 @@ pub use store::{
     Candidate, CheckpointReport, Commit, Compression, DeleteMode, Deletion, DiskClaim, DueKey,
     Engine, EngineError, EngineOptions, Entry, Event, EventSink, Fault, Found, FoundPage, HeldPage,
     Iter, IterOptions, LEVELS, Latched, LevelPlaces, LoadPin, LogBase, MemoryBound, MemoryParts,
-    MemtableKind, OpenReport, Opening, OwnedKey, PLACE_PREFIX, POOL_DIR, POOL_MARKER, PageName,
-    Prepared, Replay, ReplayGroup, Scan, ScanItem, ScanRange, Snapshot, SnapshotInfo,
+    MemtableKind, NewPages, OpenReport, Opening, OwnedKey, PLACE_PREFIX, POOL_DIR, POOL_MARKER,
+    PageName, Prepared, Replay, ReplayGroup, Scan, ScanItem, ScanRange, Snapshot, SnapshotInfo,
     SnapshotOptions, SnapshotValue, SnapshotWatch, Stats, SyncPolicy, Tx, TxBuf, TxPages, UNDO_DIR,
     UndoFull, Want, WblStats, WriteBatch, aside_name, has_pool, prepare_data_dir, replay_bytes,
 };

@@ -181,6 +181,12 @@ impl Memtable {
         self.shared.values.lock().push(value);
     }
 
+    /// The same for values of `bytes` bytes together.
+    pub(crate) fn keep_all(&self, mut values: Vec<SharedValue>, bytes: u64) {
+        self.shared.bytes.store(self.shared_bytes() + bytes, Ordering::Relaxed);
+        self.shared.values.lock().append(&mut values);
+    }
+
     /// Its end, as of a barrier: below it everything can be read. Callers hold the commit mutex, which owns
     /// `cursor`.
     #[must_use]

@@ -3,7 +3,7 @@
 use crate::key::{self, Key, Slot};
 
 /// Bytes of a page's name in memory: collection, part, number. Behind kind and namespace it is the engine key.
-const NAME_BYTES: usize = 17;
+pub(super) const NAME_BYTES: usize = 17;
 
 /// Bytes of the collection in it.
 const CID_BYTES: usize = 8;
@@ -32,6 +32,11 @@ impl PageKey {
         let mut bytes = [page.part; NAME_BYTES];
         bytes[..CID_BYTES].copy_from_slice(&cid.to_be_bytes());
         bytes[CID_BYTES + 1..].copy_from_slice(&page.number.to_be_bytes());
+        Self { slot, bytes }
+    }
+
+    /// A page with this name in memory.
+    pub(super) fn named(slot: Slot, bytes: [u8; NAME_BYTES]) -> Self {
         Self { slot, bytes }
     }
 

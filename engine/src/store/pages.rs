@@ -7,7 +7,7 @@
 //! Small collections share one table. A large one has a table of its own, which goes from shard to shard as a whole when the collection gets
 //! another key, and out of the way when it is gone, whatever its size.
 
-use super::page_key::cid_of;
+use super::page_key::{NAME_BYTES, cid_of};
 use crate::dram::{EntryRef, Evicted, PagePool, SweepPass, Table};
 use crate::key::{self, Key, Meta, Slot};
 use crate::page::Descriptor;
@@ -15,7 +15,7 @@ use crate::shared_value::{SharedValue, Value};
 use std::sync::Arc;
 
 /// Pages from which on a collection has a table of its own; few where tests are to have many such collections.
-const OWN_TABLE_PAGES: u64 = if cfg!(test) { 8 } else { 128 };
+pub(super) const OWN_TABLE_PAGES: u64 = if cfg!(test) { 8 } else { 128 };
 
 /// Own tables up to which a shard keeps those without a page: their collections live, and get pages again when somebody asks for them.
 const EMPTY_TABLES_MAX: usize = if cfg!(test) { 2 } else { 64 };
@@ -50,6 +50,25 @@ pub(super) struct OwnTable {
     table: Box<Table>,
     /// What is in the sum over all.
     held: Held,
+}
+
+impl OwnTable {
+    /// Of a collection that has just these pages, all of them shared blocks.
+    pub(super) fn new((slot, cid): (Slot, u64), table: Table) -> Self {
+        Self { cid, slot, table: Box::new(table), held: Held::default() }
+    }
+
+    /// Its pages that are shared blocks, by their names in memory.
+    pub(super) fn blocks(self) -> Vec<([u8; NAME_BYTES], SharedValue)> {
+        let mut blocks = Vec::with_capacity(self.table.len());
+        let mut table = self.table;
+        table.remove_where(|entry| {
+            let name = entry.key().try_into().ok();
+            blocks.extend(name.zip(entry.shared()));
+            true
+        });
+        blocks
+    }
 }
 
 /// What tables hold, as the table has it in its figures of these names.
@@ -209,23 +228,31 @@ impl ShardPages {
 
     /// Gives this shard what another had of a collection. What it has of it itself goes: that may be out of date.
     pub(super) fn give(&mut self, cid: u64, pages: TakenPages, pool: &Arc<PagePool>) {
-        if let Ok(at) = self.place(cid) {
-            self.remove_own(at);
-        } else if let Some(table) = &mut self.common {
-            table.remove_where(|entry| cid_of(entry.key()) == Some(cid));
-        }
+        self.forget(cid);
         match pages {
-            TakenPages::Table(mut own) => {
-                own.held = Held::default();
-                let at = self.place(cid).unwrap_or_else(|at| at);
-                self.own.insert(at, own);
-                self.note_held_at(at);
-            }
+            TakenPages::Table(own) => self.add(own),
             TakenPages::Few(pages) if pages.is_empty() => {}
             TakenPages::Few(pages) => {
                 let table = self.make_table_of(cid, pool);
                 pages.iter().for_each(|page| page.put_into(table));
             }
+        }
+    }
+
+    /// Adds the table of a collection that has nothing in memory here.
+    pub(super) fn add(&mut self, mut own: OwnTable) {
+        own.held = Held::default();
+        let at = self.place(own.cid).unwrap_or_else(|at| at);
+        self.own.insert(at, own);
+        self.note_held_at(at);
+    }
+
+    /// Drops what is in memory of a collection.
+    pub(super) fn forget(&mut self, cid: u64) {
+        if let Ok(at) = self.place(cid) {
+            self.remove_own(at);
+        } else if let Some(table) = &mut self.common {
+            table.remove_where(|entry| cid_of(entry.key()) == Some(cid));
         }
     }
 

@@ -119,11 +119,11 @@ impl Ctx<'_, '_> {
         Some(value.map(|(_, value)| value))
     }
 
-    /// What a copy of a large collection in pages consists of, if that was made ahead. Where it is to be, which is so if `may_copy`, the run
-    /// ends here.
+    /// What a copy of a large collection in pages consists of, for database `target_db`, if that was made ahead. Where it is to be, which
+    /// is so if `may_copy`, the run ends here.
     pub fn copied_ahead(
         &mut self,
-        source: &[u8],
+        (source, target_db): (&[u8], usize),
         may_copy: impl FnOnce(&mut Self) -> bool,
     ) -> Option<LaidOut> {
         if let Some(copy) = self.take_made() {
@@ -133,7 +133,9 @@ impl Ctx<'_, '_> {
         let inline_bytes = self.server.settings.thresholds.inline_bytes();
         if let Past::Open(past) = &self.client.past {
             let whole = past.whole(source, max_bytes).ok().flatten();
-            match whole.and_then(|(meta, value)| LaidOut::of(meta, &value, inline_bytes)) {
+            let target = (&self.server.engine, target_db);
+            match whole.and_then(|(meta, value)| LaidOut::of(target, (meta, &value), inline_bytes))
+            {
                 Some(copy) => self.end_with_made(copy),
                 // It must be copied under the latches.
                 None => miss(),
@@ -173,7 +175,9 @@ impl Ctx<'_, '_> {
         self.check_size(&edit)?;
         let inline_bytes = self.server.settings.thresholds.inline_bytes();
         let in_pages = self.server.engine.takes_pages().then_some(());
-        let pages = in_pages.and_then(|()| LaidOut::of(edit.meta(0), edit.bytes(), inline_bytes));
+        let target = (&self.server.engine, self.client.db);
+        let pages =
+            in_pages.and_then(|()| LaidOut::of(target, (edit.meta(0), edit.bytes()), inline_bytes));
         Ok(match pages {
             Some(pages) => ToStore::LaidOut(Box::new(pages), edit.len()),
             None => ToStore::Whole(edit),

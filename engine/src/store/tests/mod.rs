@@ -19,6 +19,7 @@ mod histories;
 mod loads;
 mod memory;
 mod merged_puts;
+mod new_pages;
 mod pacing;
 mod paged;
 mod paged_crash;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::mpsc;
 
 /// Flags of a root whose content is in pages.
-const PAGED: u8 = 20;
+pub(super) const PAGED: u8 = 20;
 
 /// The key of a large collection, whose pages are larger.
 const LARGE: u8 = 200;
@@ -41,17 +41,20 @@ pub(super) enum Op {
     Set(u8, u8),
     /// A collection gets another key, whose value goes.
     Rename(u8, u8),
+    /// Another key gets a collection of its own with the same elements; its value goes.
+    Copy(u8, u8),
     Flush,
 }
 
 impl Op {
-    fn encode(self) -> Vec<u8> {
+    pub(super) fn encode(self) -> Vec<u8> {
         let (letter, key, number) = match self {
             Self::Add(key, element) => (b'A', key, element),
             Self::Remove(key, element) => (b'R', key, element),
             Self::Delete(key) => (b'D', key, 0),
             Self::Set(key, value) => (b'S', key, u32::from(value)),
             Self::Rename(from, to) => (b'N', from, u32::from(to)),
+            Self::Copy(from, to) => (b'C', from, u32::from(to)),
             Self::Flush => (b'F', 0, 0),
         };
         [&[letter, key][..], &number.to_le_bytes()].concat()
@@ -65,6 +68,7 @@ impl Op {
             b'D' => Self::Delete(bytes[1]),
             b'S' => Self::Set(bytes[1], number as u8),
             b'N' => Self::Rename(bytes[1], number as u8),
+            b'C' => Self::Copy(bytes[1], number as u8),
             _ => Self::Flush,
         }
     }
@@ -75,14 +79,18 @@ impl Op {
             | Self::Remove(key, _)
             | Self::Delete(key)
             | Self::Set(key, _)
-            | Self::Rename(key, _) => Some(key),
+            | Self::Rename(key, _)
+            | Self::Copy(key, _) => Some(key),
             Self::Flush => None,
         }
     }
 
     /// The keys that it changes.
     fn keys(self) -> impl Iterator<Item = u8> {
-        let to = if let Self::Rename(_, to) = self { Some(to) } else { None };
+        let to = match self {
+            Self::Rename(_, to) | Self::Copy(_, to) => Some(to),
+            _ => None,
+        };
         self.key().into_iter().chain(to)
     }
 
@@ -112,6 +120,13 @@ impl Op {
                 }
                 _ => return false,
             },
+            Self::Copy(from, to) => match model.get(&from) {
+                Some(state @ State::Elements(_)) if from != to => {
+                    let state = state.clone();
+                    model.insert(to, state);
+                }
+                _ => return false,
+            },
             Self::Flush => model.clear(),
         }
         true
@@ -123,11 +138,11 @@ impl Op {
 pub(super) struct Descriptor {
     pub(super) cid: u64,
     pub(super) pages: u64,
-    count: u64,
+    pub(super) count: u64,
 }
 
 impl Descriptor {
-    fn encode(self) -> Vec<u8> {
+    pub(super) fn encode(self) -> Vec<u8> {
         let pages = u32::try_from(self.pages).expect("few pages");
         let part = Part { kind: PartKind::Hash, flags: 0, pages, a: 0, b: 0 };
         let mut value = Vec::new();
@@ -296,12 +311,21 @@ fn copy_to(
     let numbers: Vec<u64> = (0..old.pages).collect();
     let contents = read_pages(tx, from, old.cid, &numbers)?;
     let pages = numbers.iter().zip(&contents);
-    let pages: Vec<(PageId, Option<Vec<u8>>)> = pages
-        .map(|(number, elements)| (page_id(*number), Some(content_of(elements.iter()))))
+    let pages = pages
+        .map(|(number, elements)| (page_id(*number), content_of(elements.iter()).into()))
         .collect();
-    let cid = tx.engine().new_collection().expect("a cemetery and a log");
     let meta = Meta { flags: PAGED, expire_at_ms: 0 };
-    put_paged(tx, to, cid, (meta, &Descriptor { cid, ..old }.encode()), &pages);
+    let made = tx.engine().new_pages(0, pages);
+    let cid = match &made {
+        Ok(pages) => pages.collection(),
+        Err(_) => tx.engine().new_collection().expect("a cemetery and a log"),
+    };
+    let descriptor = Descriptor { cid, ..old }.encode();
+    match made {
+        Ok(pages) => tx.put_new_pages(to, (meta, &descriptor), pages),
+        Err(few) => tx.put_pages((to, cid), (meta, &descriptor), few),
+    }
+    .expect("it takes pages");
     Ok(())
 }
 
@@ -329,6 +353,11 @@ fn run_op(tx: &mut Tx<'_>, op: Op) -> Result<bool, Cold> {
                 copy_to(tx, root, target, old)?;
                 tx.delete(root);
             }
+            Ok(true)
+        }
+        (Op::Copy(_, to), Some(Ok(old))) if to != name => {
+            let target = [to];
+            copy_to(tx, root, key(tx.engine(), 0, &target), old)?;
             Ok(true)
         }
         _ => Ok(false),
@@ -361,7 +390,7 @@ pub(super) fn run(engine: &Engine, ops: &[Op]) -> Commit {
         let latched = if all { Latched::All } else { Latched::Hashes(&hashes) };
         let mut tx = engine.begin(latched, &mut buf);
         // Pages that are brought for the new key go when the rename runs again (E5): they are read where they are needed.
-        let reads_here = ops.iter().any(|op| matches!(op, Op::Rename(..)));
+        let reads_here = ops.iter().any(|op| matches!(op, Op::Rename(..) | Op::Copy(..)));
         for op in ops {
             let mut done = run_op(&mut tx, *op);
             while let Err(Cold::Pages(cid, pages)) = &done

@@ -72,7 +72,8 @@ impl History {
             120..165 => Op::Remove(key, element),
             165..185 => Op::Delete(key),
             185..190 => Op::Set(key, element as u8),
-            190..198 => Op::Rename(key, self.random.below(u64::from(KEYS)) as u8),
+            190..194 => Op::Rename(key, self.random.below(u64::from(KEYS)) as u8),
+            194..198 => Op::Copy(key, self.random.below(u64::from(KEYS)) as u8),
             _ => Op::Flush,
         }
     }

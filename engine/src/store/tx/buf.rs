@@ -2,6 +2,7 @@
 
 use super::changes::Changes;
 use super::journal::Journal;
+use super::new_pages::Blocks;
 use crate::key::{HEAD_BYTES, Meta};
 use crate::memtable;
 use crate::shared_value::SharedValue;
@@ -17,6 +18,8 @@ pub(super) enum Staged {
     Delete { at: usize, len: usize, record_len: usize, had_expiry: bool },
     /// Blocks were changed in place, whose records were put before (E3).
     Edited,
+    /// Records of `record_len` bytes each of the pages of a new collection, without their sequence.
+    Pages { at: usize, len: usize, record_len: usize },
     /// Prefix of a collection of about `pages` pages, located like the key of `Delete` (E4).
     Bury { at: usize, len: usize, pages: u64 },
 }
@@ -25,7 +28,7 @@ impl Staged {
     /// Range of the record to be copied into the arena; empty for a grave, and where there is none.
     pub(super) fn record(&self) -> std::ops::Range<usize> {
         match *self {
-            Self::Put { at, len, .. } => at..at + len,
+            Self::Put { at, len, .. } | Self::Pages { at, len, .. } => at..at + len,
             Self::Delete { at, record_len: 0, .. } | Self::Bury { at, .. } => at..at,
             Self::Delete { at, record_len, .. } => {
                 let from = at - memtable::HEADER_BYTES;
@@ -58,6 +61,8 @@ pub struct TxBuf {
     pub(super) merged: usize,
     /// The values that staged records refer to.
     pub(super) shared: Vec<SharedValue>,
+    /// Those that the staged records of new collections refer to.
+    pub(super) blocks: Vec<Blocks>,
     /// For what one operation makes of pages; empty between two.
     pub(super) changes: Changes,
     pub(super) unresolved: Vec<(usize, Unresolved)>,
@@ -133,6 +138,7 @@ impl TxBuf {
         self.sharing = 0;
         self.merged = 0;
         self.shared.clear();
+        self.blocks.clear();
     }
 
     /// True when blocks were changed in place.
@@ -212,7 +218,8 @@ impl TxBuf {
             .filter(|operation| operation.hash == hash)
             .find_map(|operation| {
                 let (staged, is_delete) = match operation.staged {
-                    Staged::Edited => return None,
+                    // A page of a new collection is in memory.
+                    Staged::Edited | Staged::Pages { .. } => return None,
                     Staged::Delete { at, len, .. } | Staged::Bury { at, len, .. } => {
                         (&self.records[at..at + len], true)
                     }

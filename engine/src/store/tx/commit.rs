@@ -71,6 +71,10 @@ impl Tx<'_> {
             record_bytes += value.held_bytes();
             commit.keep(value);
         }
+        for blocks in self.buf.blocks.drain(..) {
+            record_bytes += blocks.bytes;
+            commit.keep_all(blocks.values, blocks.bytes);
+        }
         if self.buf.edits_in_place() {
             commit.note_edited(self.log_bytes());
         }
@@ -91,7 +95,12 @@ impl Tx<'_> {
                 && !operation.staged.record().is_empty()
             {
                 let record = &mut records[operation.staged.record()];
-                memtable::stamp(record, seq);
+                match operation.staged {
+                    Staged::Pages { record_len, .. } => record
+                        .chunks_exact_mut(record_len)
+                        .for_each(|record| memtable::stamp(record, seq)),
+                    _ => memtable::stamp(record, seq),
+                }
                 filler.fill(room, record, i);
             }
             self.publish(operation, &records, seq);
@@ -138,7 +147,7 @@ impl Tx<'_> {
                 self.publish_delete(hash, &records[at..at + len], seq)
             }
             // Its key lives, so no grave is open. And a collection's grave shares the sequence of another operation.
-            Staged::Edited | Staged::Bury { .. } => {}
+            Staged::Edited | Staged::Pages { .. } | Staged::Bury { .. } => {}
         }
         inner.write.note_write(hash, seq);
     }
@@ -162,7 +171,8 @@ impl Tx<'_> {
                 inner.graveyard.note_grave(len, &inner.upkeep.background);
                 self.shard(operation.hash).pages.note_dead(prefix);
             }
-            Staged::Edited => {}
+            // No grave is of a collection that was not there.
+            Staged::Edited | Staged::Pages { .. } => {}
         }
     }
 

@@ -36,6 +36,8 @@ enum Old {
     Edits(usize),
     /// The pages of this collection were in the shard of this hash.
     Renamed(u64, u64),
+    /// This collection was not there.
+    Entered(u64),
     /// Other flags, expiry and generation, and the value that it has now.
     Meta(Meta, u8),
     /// Flags and expiry, generation, access field, value.
@@ -123,6 +125,11 @@ impl Journal {
         self.states.push(OldState { slot, old: Old::Renamed(cid, from), count });
     }
 
+    /// A write of this transaction has put a new collection, whose pages were made ready before.
+    pub(super) fn note_entered(&mut self, slot: Slot, count: Count, cid: u64) {
+        self.states.push(OldState { slot, old: Old::Entered(cid), count });
+    }
+
     /// The write that was noted last has taken this state from a load of its key (N10).
     #[inline]
     pub(super) fn note_overtaken(&mut self, state: Option<LoadState>) {
@@ -153,7 +160,7 @@ impl Journal {
 impl Old {
     fn bring_back(&self, table: &mut Table, key: Key<'_>, bytes: &[u8]) {
         match self {
-            Self::Untouched | Self::Edits(_) | Self::Renamed(..) => {}
+            Self::Untouched | Self::Edits(_) | Self::Renamed(..) | Self::Entered(_) => {}
             Self::Nothing => {
                 table.remove(key);
             }
@@ -181,7 +188,7 @@ fn key_of<'a>(operation: &Operation, records: &'a [u8]) -> &'a [u8] {
         Staged::Delete { at, len, .. } | Staged::Bury { at, len, .. } => {
             &records[at + HEAD_BYTES..at + len]
         }
-        Staged::Edited => &[],
+        Staged::Edited | Staged::Pages { .. } => &[],
     }
 }
 
@@ -205,6 +212,7 @@ impl Tx<'_> {
             match state.old {
                 Old::Edits(before) => edits.take_back(&mut self.guards, before),
                 Old::Renamed(cid, from) => self.move_pages(cid, hash, from),
+                Old::Entered(cid) => self.shard(hash).pages.forget(cid),
                 _ => {}
             }
             let shard = self.shard(hash);

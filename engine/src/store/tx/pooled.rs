@@ -29,7 +29,7 @@ impl Tx<'_> {
                     bytes.versions += operation.staged.record().len()
                 }
                 // No page comes here: `Engine::new_collection`.
-                Staged::Edited => {}
+                Staged::Edited | Staged::Pages { .. } => {}
             }
         }
         let held = self.buf.writer.take();
@@ -57,7 +57,7 @@ impl Tx<'_> {
                 Staged::Delete { at, len, had_expiry, .. } => {
                     batch.tombstone(seq, &records[at..at + len], had_expiry, more);
                 }
-                Staged::Bury { .. } | Staged::Edited => {}
+                Staged::Bury { .. } | Staged::Edited | Staged::Pages { .. } => {}
             }
             self.publish(operation, &records, seq);
         }

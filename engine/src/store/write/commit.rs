@@ -37,6 +37,11 @@ impl CommitState {
         self.memtable.keep(value);
     }
 
+    /// The same for values of `bytes` bytes together.
+    pub(in crate::store) fn keep_all(&mut self, values: Vec<SharedValue>, bytes: usize) {
+        self.memtable.keep_all(values, bytes as u64);
+    }
+
     /// Notes that a commit of `log_bytes` bytes has changed blocks in place.
     pub(in crate::store) fn note_edited(&mut self, log_bytes: usize) {
         self.memtable.note_edited(log_bytes);

@@ -80,14 +80,15 @@ enum Value {
     LaidOut(Box<LaidOut>),
 }
 
-/// The value of a key of the client's database; of a large collection a copy that is made ahead, if `may_copy`.
+/// The value of a key of the client's database, which is to be in database `target_db`; of a large collection a copy that is made ahead,
+/// if `may_copy`.
 fn value_of(
     ctx: &mut Ctx<'_, '_>,
     purpose: Purpose,
-    key: &[u8],
+    (key, target_db): (&[u8], usize),
     may_copy: impl FnOnce(&mut Ctx<'_, '_>) -> bool,
 ) -> Option<Value> {
-    if let Some(copy) = ctx.copied_ahead(key, may_copy) {
+    if let Some(copy) = ctx.copied_ahead((key, target_db), may_copy) {
         return Some(Value::LaidOut(Box::new(copy)));
     }
     if let Some(paged) = ctx.string_to_copy(purpose, key) {
@@ -131,8 +132,9 @@ pub(super) fn copy(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     if target_db == db && source == target {
         return Err(SAME_OBJECT);
     }
-    let value =
-        value_of(ctx, Purpose::Read, source, |ctx| replace || !exists(ctx, target_db, target));
+    let value = value_of(ctx, Purpose::Read, (source, target_db), |ctx| {
+        replace || !exists(ctx, target_db, target)
+    });
     let may_copy = value.is_some() && (!exists(ctx, target_db, target) || replace);
     if let Some(value) = value.filter(|_| may_copy) {
         ctx.tell_replaced(target_db, target);
@@ -150,7 +152,7 @@ pub(super) fn move_key(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     if target_db == db {
         return Err(SAME_OBJECT);
     }
-    let value = value_of(ctx, Purpose::Write, key, |ctx| !exists(ctx, target_db, key));
+    let value = value_of(ctx, Purpose::Write, (key, target_db), |ctx| !exists(ctx, target_db, key));
     let moved = match value {
         Some(value) if !exists(ctx, target_db, key) => {
             put_copy(ctx, (key, value), (target_db, key), None);

@@ -7,7 +7,7 @@ use crate::keyspace::collection::{
 use crate::value::{PAGED_STRING, RAW_STRING, ValueType};
 use sexton_engine::page::long_string::{EDITED_PAGE_BYTES, WRITTEN_PAGE_BYTES};
 use sexton_engine::page::{Descriptor, List, ListSizes, LongString, PageError, PageId, Pages};
-use sexton_engine::{HeldPage, Key, Meta, Tx};
+use sexton_engine::{Engine, HeldPage, Key, Meta, Tx};
 use std::collections::HashMap;
 
 /// A string that was edited stays in one record up to so many times the length of the longest collection in one: an edit copies that.
@@ -159,33 +159,56 @@ impl Pages for NewPages {
 /// A value that is laid out in pages and was not written yet.
 pub struct LaidOut {
     root: Paged,
-    pages: Vec<(PageId, HeldPage)>,
+    pages: LaidOutPages,
+}
+
+enum LaidOutPages {
+    Few(Vec<(PageId, HeldPage)>),
+    /// Ready to become those of a new collection.
+    Many(Box<sexton_engine::NewPages>),
 }
 
 impl LaidOut {
-    /// Lays a value out; `None` where [`put`] would write it in one record, but that the store may keep no pages.
+    /// Lays a value out that is to be written to database `db`; `None` where [`put`] would write it in one record, but that the store
+    /// may keep no pages.
     #[must_use]
-    pub fn of(meta: Meta, value: &[u8], inline_max_bytes: u64) -> Option<Self> {
+    pub fn of(
+        (engine, db): (&Engine, usize),
+        (meta, value): (Meta, &[u8]),
+        inline_max_bytes: u64,
+    ) -> Option<Self> {
         let encoding = encoding_in_pages(meta, value, inline_max_bytes)?;
         let mut pages = NewPages::default();
         let named_later = Descriptor::new(0, encoding as u8);
         let (meta, descriptor) = build(&mut pages, (meta, value), named_later)?;
         let pages = pages.0.into_iter().map(|(page, content)| (page, content.into_held()));
-        Some(Self { root: Paged { meta, descriptor }, pages: pages.collect() })
+        let pages = match engine.new_pages(db, pages.collect()) {
+            Ok(pages) => LaidOutPages::Many(Box::new(pages)),
+            Err(pages) => LaidOutPages::Few(pages),
+        };
+        Some(Self { root: Paged { meta, descriptor }, pages })
     }
 
     /// Writes it, as [`put`] would have. Does nothing where the store keeps no pages.
     pub fn put(self, tx: &mut Tx<'_>, key: Key<'_>) {
-        let Ok(collection) = tx.engine().new_collection() else { return };
-        let descriptor = Descriptor { collection, ..self.root.descriptor.clone() };
-        let root = descriptor.encoded();
+        let collection = match &self.pages {
+            LaidOutPages::Few(_) => tx.engine().new_collection(),
+            LaidOutPages::Many(pages) => Ok(pages.collection()),
+        };
+        let Ok(collection) = collection else { return };
+        let root = Descriptor { collection, ..self.root.descriptor }.encoded();
         // It keeps pages: there is a collection.
-        let _ = tx.put_pages((key, collection), (self.root.meta, &root), self.pages);
+        let _ = match self.pages {
+            LaidOutPages::Few(pages) => {
+                tx.put_pages((key, collection), (self.root.meta, &root), pages)
+            }
+            LaidOutPages::Many(pages) => tx.put_new_pages(key, (self.root.meta, &root), *pages),
+        };
     }
 }
 
 impl std::fmt::Debug for LaidOut {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("LaidOut").field("pages", &self.pages.len()).finish_non_exhaustive()
+        f.debug_struct("LaidOut").field("root", &self.root.meta).finish_non_exhaustive()
     }
 }
