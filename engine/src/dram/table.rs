@@ -358,6 +358,18 @@ impl Table {
         true
     }
 
+    /// Gives all entries another generation.
+    pub(crate) fn set_generation(&mut self, generation: u8) {
+        self.finish_resize();
+        for bucket in 0..self.current.buckets() {
+            for lane in 0..LANES {
+                if let Some(entry) = self.current.entry(Place { bucket, lane }) {
+                    entry.set_meta(EntryRef::new(entry).meta(), generation);
+                }
+            }
+        }
+    }
+
     /// Sets the 24-bit access field.
     pub fn set_access(&mut self, key: Key<'_>, access: u32) {
         if let Some((_, entry)) = self.probe(key.hash, |entry| entry.is(key)) {

@@ -58,6 +58,11 @@ impl OwnTable {
         Self { cid, slot, table: Box::new(table), held: Held::default() }
     }
 
+    /// Its pages are in the memtable of this generation (N10).
+    pub(super) fn set_generation(&mut self, generation: u8) {
+        self.table.set_generation(generation);
+    }
+
     /// Its pages that are shared blocks, by their names in memory.
     pub(super) fn blocks(self) -> Vec<([u8; NAME_BYTES], SharedValue)> {
         let mut blocks = Vec::with_capacity(self.table.len());
@@ -315,7 +320,8 @@ impl ShardPages {
 
     /// Evicts pages that `may_go`: of `excess` bytes, which are too much of `held`, those that are the share of pages.
     ///
-    /// A table is chosen as often as its bytes say, as one clock over all of them would come by.
+    /// What is of collections that are gone goes first. Then a table is chosen as often as its bytes say, as one clock over all of them
+    /// would come by.
     pub(super) fn evict(
         &mut self,
         (excess, held): (usize, usize),
@@ -325,6 +331,18 @@ impl ShardPages {
         let all = self.bytes();
         let share = (excess as u128 * all as u128).div_ceil(held.max(1) as u128) as usize;
         let (mut evicted, tables) = (Evicted::default(), self.own.len() + 1);
+        while let Some(gone) = self.leaving.last_mut()
+            && evicted.bytes < share
+        {
+            // Nobody looks for them, pinned or not; nor do they count as evicted.
+            let of_table = gone.table.evict(share - evicted.bytes, &mut |_| true);
+            evicted.bytes += of_table.bytes;
+            if gone.table.is_empty() {
+                self.leaving.pop();
+            } else if of_table == Evicted::default() {
+                break;
+            }
+        }
         let first = self.choose_table();
         for step in 0..tables.min(EVICTED_FROM_MAX) {
             let rest = share.saturating_sub(evicted.bytes);

@@ -114,7 +114,7 @@ fn pages_that_were_made_ready_are_those_of_a_collection_like_any_other() {
 }
 
 #[test]
-fn what_was_made_ready_for_another_memtable_or_an_emptied_database_is_put_page_by_page() {
+fn what_was_made_ready_for_another_memtable_or_an_emptied_database_is_put_all_the_same() {
     let (_dir, engine, mut model, _) = bench();
     let of_memtable = made(&engine);
     engine.flush_now().expect("flush");

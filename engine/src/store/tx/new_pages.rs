@@ -19,7 +19,7 @@ pub struct NewPages {
     /// Where they belong: a database that is emptied gets another namespace.
     namespace: u64,
     slot: Slot,
-    /// What the entries of the table say: the memtable that gets the records (N10).
+    /// What the entries of the table say: the memtable that is to get the records (N10).
     generation: u8,
     table: OwnTable,
     /// One record a page, without its sequence, each of as many bytes.
@@ -55,7 +55,7 @@ impl Engine {
     /// called with or without latches.
     ///
     /// # Errors
-    /// The pages, where they are few, or the store wants each record by itself.
+    /// The pages, where they are few, or the memtables of this store want each record by itself.
     pub fn new_pages(
         &self,
         db: usize,
@@ -106,16 +106,19 @@ impl Tx<'_> {
         &mut self,
         to: Key<'_>,
         (meta, descriptor): (Meta, &[u8]),
-        pages: NewPages,
+        mut pages: NewPages,
     ) -> Result<(), EngineError> {
         self.engine.check_takes_pages()?;
         self.buf.journal.edits.seal();
         let (cid, edits_before) = (pages.cid, self.buf.journal.edits.len());
-        let of = (pages.slot, pages.namespace, pages.generation);
-        if of == (to.slot, self.namespace_of(to), self.generation) {
+        let is_here = (pages.slot, pages.namespace) == (to.slot, self.namespace_of(to));
+        if is_here {
+            if pages.generation != self.generation {
+                pages.table.set_generation(self.generation);
+            }
             self.enter(to, pages);
         } else {
-            // The database was emptied, or there is another memtable since.
+            // The database was emptied since.
             self.part_pages((to, cid), descriptor);
             for (name, block) in pages.table.blocks() {
                 self.put_page(to, &PageKey::named(to.slot, name), block);
