@@ -2,7 +2,6 @@
 
 use super::changes::Changes;
 use super::journal::Journal;
-use super::new_pages::Blocks;
 use crate::key::{HEAD_BYTES, Meta};
 use crate::memtable;
 use crate::shared_value::SharedValue;
@@ -37,6 +36,13 @@ impl Staged {
             Self::Edited => 0..0,
         }
     }
+}
+
+/// What the records of the pages of a new collection refer to.
+pub(super) struct Blocks {
+    pub(super) values: Vec<SharedValue>,
+    /// What they hold together.
+    pub(super) bytes: usize,
 }
 
 pub(super) struct Operation {

@@ -1,7 +1,7 @@
 //! Pages of a collection that nobody can name yet, made ready for memory and memtable without a latch.
 
 use super::Tx;
-use super::buf::{Operation, Staged};
+use super::buf::{Blocks, Operation, Staged};
 use super::held_page::{Held, HeldPage};
 use super::pages::own_block;
 use crate::dram::Table;
@@ -26,12 +26,6 @@ pub struct NewPages {
     records: Vec<u8>,
     blocks: Vec<SharedValue>,
     block_bytes: usize,
-}
-
-/// Records of many pages, and the blocks that they refer to.
-pub(super) struct Blocks {
-    pub(super) values: Vec<SharedValue>,
-    pub(super) bytes: usize,
 }
 
 impl std::fmt::Debug for NewPages {
