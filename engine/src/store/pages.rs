@@ -14,8 +14,9 @@ use crate::page::Descriptor;
 use crate::shared_value::{SharedValue, Value};
 use std::sync::Arc;
 
-/// Pages from which on a collection has a table of its own; few where tests are to have many such collections.
-pub(super) const OWN_TABLE_PAGES: u64 = if cfg!(test) { 8 } else { 128 };
+/// Pages from which on a collection has a table of its own. Fewer take no time to speak of to be moved, and a table with few pages in
+/// memory, as many cold collections would have, leaves much of its slab pages unused. Few where tests are to have such collections.
+pub(super) const OWN_TABLE_PAGES: u64 = if cfg!(test) { 8 } else { 2048 };
 
 /// Own tables up to which a shard keeps those without a page: their collections live, and get pages again when somebody asks for them.
 const EMPTY_TABLES_MAX: usize = if cfg!(test) { 2 } else { 64 };
@@ -353,7 +354,8 @@ impl ShardPages {
             evicted.entries += of_table.entries;
             evicted.bytes += of_table.bytes;
         }
-        if self.own.len() > EMPTY_TABLES_MAX {
+        let is_empty = |own: &OwnTable| own.table.is_empty();
+        if self.own.len() > EMPTY_TABLES_MAX && self.own.iter().any(is_empty) {
             self.own.retain(|own| !own.table.is_empty());
             self.own_held = Held::default();
             self.own.iter_mut().for_each(|own| {
