@@ -181,10 +181,10 @@ impl Memtable {
         self.shared.values.lock().push(value);
     }
 
-    /// The same for values of `bytes` bytes together.
-    pub(crate) fn keep_all(&self, mut values: Vec<SharedValue>, bytes: u64) {
+    /// The same for values that hold `bytes` bytes together: the list is empty afterwards.
+    pub(crate) fn keep_all(&self, values: &mut Vec<SharedValue>, bytes: u64) {
         self.shared.bytes.store(self.shared_bytes() + bytes, Ordering::Relaxed);
-        self.shared.values.lock().append(&mut values);
+        self.shared.values.lock().append(values);
     }
 
     /// Its end, as of a barrier: below it everything can be read. Callers hold the commit mutex, which owns

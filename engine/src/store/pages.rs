@@ -354,14 +354,10 @@ impl ShardPages {
             evicted.entries += of_table.entries;
             evicted.bytes += of_table.bytes;
         }
-        let is_empty = |own: &OwnTable| own.table.is_empty();
-        if self.own.len() > EMPTY_TABLES_MAX && self.own.iter().any(is_empty) {
-            self.own.retain(|own| !own.table.is_empty());
-            self.own_held = Held::default();
-            self.own.iter_mut().for_each(|own| {
-                own.held = Held::of(&own.table);
-                self.own_held.replace(Held::default(), own.held);
-            });
+        if self.own.len() > EMPTY_TABLES_MAX {
+            for own in self.own.extract_if(.., |own| own.table.is_empty()) {
+                self.own_held.replace(own.held, Held::default());
+            }
         }
         evicted
     }

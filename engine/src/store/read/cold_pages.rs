@@ -6,7 +6,7 @@ use super::load::{LoadState, Want};
 use crate::key::{self, Key, Meta, Seq};
 use crate::store::engine::{Engine, EngineError};
 use crate::store::page_key::{self, PageKey, PageName};
-use crate::store::shard::{ShardState, shard_of};
+use crate::store::shard::ShardState;
 use crate::store::tx::OwnedKey;
 
 impl Engine {
@@ -68,7 +68,6 @@ impl Engine {
         max_bytes: u64,
         done: impl FnOnce(Result<LoadPin, EngineError>) + Send + 'static,
     ) {
-        self.part_pages(&mut self.inner().shards[shard_of(root.hash)].latch(), root.as_key(), cid);
         let want = |page: &PageName| Want::page(root, PageKey::new(root.slot, cid, *page));
         self.load_wanted(pages.iter().map(want).collect(), max_bytes, done);
     }

@@ -103,9 +103,7 @@ fn pages_that_were_made_ready_are_those_of_a_collection_like_any_other() {
     run(&engine, &[op, Op::Delete(0)]);
     Op::Delete(0).apply(&mut model);
     check(&engine, &model);
-    let log = engine.inner().write.log.load_full().expect("a log");
-    log.sync_through(engine.last_seq()).expect("synced");
-    drop(log);
+    engine.sync_through(engine.last_seq()).expect("synced");
     engine.abandon();
     drop(engine);
     let engine = open(&dir);

@@ -106,9 +106,7 @@ fn take_pages_along(mut bench: Bench) {
     bench.run(Op::Rename(one, two));
     bench.run(Op::Remove(two, 5));
     bench.check();
-    let log = bench.engine.inner().write.log.load_full().expect("a log");
-    log.sync_through(bench.engine.last_seq()).expect("synced");
-    drop(log);
+    bench.engine.sync_through(bench.engine.last_seq()).expect("synced");
     bench.engine.abandon();
     bench.engine = open(&bench.dir);
     bench.check();

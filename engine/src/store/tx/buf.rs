@@ -38,13 +38,6 @@ impl Staged {
     }
 }
 
-/// What the records of the pages of a new collection refer to.
-pub(super) struct Blocks {
-    pub(super) values: Vec<SharedValue>,
-    /// What they hold together.
-    pub(super) bytes: usize,
-}
-
 pub(super) struct Operation {
     pub(super) hash: u64,
     pub(super) staged: Staged,
@@ -67,8 +60,8 @@ pub struct TxBuf {
     pub(super) merged: usize,
     /// The values that staged records refer to.
     pub(super) shared: Vec<SharedValue>,
-    /// Those that the staged records of new collections refer to.
-    pub(super) blocks: Vec<Blocks>,
+    /// What those hold together.
+    pub(super) shared_bytes: usize,
     /// For what one operation makes of pages; empty between two.
     pub(super) changes: Changes,
     pub(super) unresolved: Vec<(usize, Unresolved)>,
@@ -144,7 +137,7 @@ impl TxBuf {
         self.sharing = 0;
         self.merged = 0;
         self.shared.clear();
-        self.blocks.clear();
+        self.shared_bytes = 0;
     }
 
     /// True when blocks were changed in place.

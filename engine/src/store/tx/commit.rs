@@ -67,13 +67,10 @@ impl Tx<'_> {
             }
         }
         let mut room = (record_bytes > 0).then(|| commit.reserve(record_bytes));
-        for value in self.buf.shared.drain(..) {
-            record_bytes += value.held_bytes();
-            commit.keep(value);
-        }
-        for blocks in self.buf.blocks.drain(..) {
-            record_bytes += blocks.bytes;
-            commit.keep_all(blocks.values, blocks.bytes);
+        if !self.buf.shared.is_empty() {
+            record_bytes += self.buf.shared_bytes;
+            commit.keep_all(&mut self.buf.shared, self.buf.shared_bytes);
+            self.buf.shared_bytes = 0;
         }
         if self.buf.edits_in_place() {
             commit.note_edited(self.log_bytes());

@@ -352,6 +352,7 @@ impl<'e> Tx<'e> {
         let at = self.buf.records.len();
         self.buf.records.resize(at + len, 0);
         memtable::encode_shared(&mut self.buf.records[at..], 0, meta, (head, key), &value);
+        self.buf.shared_bytes += value.held_bytes();
         self.buf.shared.push(value);
         Staged::Put { at, len, key_len: HEAD_BYTES + key.len(), room: len }
     }

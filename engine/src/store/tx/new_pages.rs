@@ -1,7 +1,7 @@
 //! Pages of a collection that nobody can name yet, made ready for memory and memtable without a latch.
 
 use super::Tx;
-use super::buf::{Blocks, Operation, Staged};
+use super::buf::{Operation, Staged};
 use super::held_page::{Held, HeldPage};
 use super::pages::own_block;
 use crate::dram::Table;
@@ -137,6 +137,7 @@ impl Tx<'_> {
         let staged = Staged::Pages { at, len, record_len: record_bytes() };
         self.buf.operations.push(Operation { hash: to.hash, staged, shares_seq: true });
         self.buf.sharing += 1;
-        self.buf.blocks.push(Blocks { values: pages.blocks, bytes: pages.block_bytes });
+        self.buf.shared.extend(pages.blocks);
+        self.buf.shared_bytes += pages.block_bytes;
     }
 }

@@ -37,8 +37,8 @@ impl CommitState {
         self.memtable.keep(value);
     }
 
-    /// The same for values of `bytes` bytes together.
-    pub(in crate::store) fn keep_all(&mut self, values: Vec<SharedValue>, bytes: usize) {
+    /// The same for values that hold `bytes` bytes together: the list is empty afterwards.
+    pub(in crate::store) fn keep_all(&mut self, values: &mut Vec<SharedValue>, bytes: usize) {
         self.memtable.keep_all(values, bytes as u64);
     }
 
