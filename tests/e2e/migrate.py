@@ -10,7 +10,7 @@ import socket
 import threading
 import time
 
-from harness.resp import Connection
+from harness.resp import Connection, encode
 from harness.server import Server
 from harness.steps import Steps
 
@@ -104,7 +104,8 @@ def silent_target(steps, ours):
 
     waiting = threading.Thread(target=migrate, args=(2500,))
     waiting.start()
-    listener.accept()
+    # Held, so that the target is silent and not gone.
+    silent = [listener.accept()[0]]
     begun = time.monotonic()
     # Some of the others share a part of the keys with the one that moves.
     served = 0
@@ -120,13 +121,15 @@ def silent_target(steps, ours):
     steps.equal("who needs the key waits", (client.cmd("SET", "k", 2), time.monotonic() - begun > 2), (b"OK", True))
     waiting.join()
     steps.equal("the target is given up in time", replies.pop(), b"IOERR error or timeout reading to target instance")
-    waiting = threading.Thread(target=migrate, args=(90000,))
-    waiting.start()
-    listener.accept()
+    # Others begin while the server ends.
+    moving = [ours.connect() for _ in range(8)]
+    for number, connection in enumerate(moving):
+        words = ("MIGRATE", HERE, port, f"other{number}", 0, 90000)
+        connection.send_raw(encode([str(word).encode() for word in words]) * 10)
+    silent += [listener.accept()[0] for _ in moving]
     begun = time.monotonic()
     ours.terminate()
     steps.check("a shutdown does not wait for it", time.monotonic() - begun < 20, f"{time.monotonic() - begun:.1f} s")
-    waiting.join()
     ours.start()
     steps.equal("and the key is where it was", ours.connect().cmd("GET", "k"), b"2")
 

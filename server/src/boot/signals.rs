@@ -32,6 +32,7 @@ pub(super) async fn until_stopped(
             server.running_scripts.give_up();
             return Ok(());
         }
+        server.running_scripts.go_on();
     }
 }
 

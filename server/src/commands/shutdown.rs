@@ -32,6 +32,7 @@ fn shutdown(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         if !ctx.server.shutdown.abort() {
             return Err(CommandError::text("ERR No shutdown in progress."));
         }
+        ctx.server.running_scripts.go_on();
         ctx.out.ok();
         return Ok(());
     }
@@ -42,6 +43,7 @@ fn shutdown(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     }
     let wanted = (save || no_save).then_some(save);
     if rdb::save_before_exit(ctx.server, wanted).is_err() && !request.force {
+        ctx.server.running_scripts.go_on();
         return Err(CommandError::text("ERR Errors trying to SHUTDOWN. Check logs."));
     }
     ctx.server.running_scripts.give_up();

@@ -72,10 +72,41 @@ pub enum NotKilled {
     OtherKind,
 }
 
+/// How far the server has come with ending. Stages follow each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Ending {
+    /// It goes on.
+    #[default]
+    No,
+    /// What waits for other servers waits no longer.
+    Hurries,
+    /// Scripts are ended, and nothing of them stays.
+    GivesUp,
+}
+
+impl Running {
+    fn hear(&self, ending: Ending) {
+        let gives_up = ending == Ending::GivesUp;
+        if gives_up {
+            self.is_given_up.store(true, Ordering::Release);
+        }
+        if gives_up || (ending == Ending::Hurries && !self.is_script) {
+            self.kill.store(true, Ordering::Release);
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct All {
+    running: Vec<Arc<Running>>,
+    /// What begins hears it, too.
+    ending: Ending,
+}
+
 /// The scripts that run on threads of their own.
 #[derive(Debug, Default)]
 pub struct RunningScripts {
-    all: Mutex<Vec<Arc<Running>>>,
+    all: Mutex<All>,
     occupied: AtomicU64,
     /// `DEBUG SET-DISABLE-DENY-SCRIPTS`: scripts may call what is not meant for them.
     pub allows_all: AtomicBool,
@@ -110,8 +141,9 @@ impl RunningScripts {
             work: Mutex::default(),
         });
         let mut all = self.all.lock();
-        all.push(Arc::clone(&running));
-        self.note(&all);
+        running.hear(all.ending);
+        all.running.push(Arc::clone(&running));
+        self.note(&all.running);
         drop(all);
         Occupied { scripts: self, running }
     }
@@ -138,14 +170,18 @@ impl RunningScripts {
     #[must_use]
     pub fn longest(&self) -> Option<Duration> {
         let all = self.all.lock();
-        all.iter().filter(|running| running.is_script).map(|script| script.since.elapsed()).max()
+        all.running
+            .iter()
+            .filter(|running| running.is_script)
+            .map(|script| script.since.elapsed())
+            .max()
     }
 
     /// True when the oldest runs a function.
     #[must_use]
     pub fn oldest_is_function(&self) -> bool {
         let all = self.all.lock();
-        let oldest = all.iter().min_by_key(|running| running.since);
+        let oldest = all.running.iter().min_by_key(|running| running.since);
         oldest.and_then(|oldest| oldest.is_function()).unwrap_or(false)
     }
 
@@ -153,22 +189,30 @@ impl RunningScripts {
     #[must_use]
     pub fn oldest_call(&self) -> Option<Call> {
         let all = self.all.lock();
-        all.iter().filter_map(|running| running.call()).min_by_key(|call| call.since)
+        all.running.iter().filter_map(|running| running.call()).min_by_key(|call| call.since)
     }
 
-    /// The server ends: scripts are ended whatever they have written, and nothing of them stays.
+    /// The server ends: scripts are ended whatever they have written, and nothing of them stays; those that begin, too.
     pub fn give_up(&self) {
-        for running in self.all.lock().iter() {
-            running.is_given_up.store(true, Ordering::Release);
-            running.kill.store(true, Ordering::Release);
+        self.tell(Ending::GivesUp);
+    }
+
+    /// The server is about to end: what waits for other servers waits no longer, and what begins does not wait.
+    pub fn hurry(&self) {
+        self.tell(Ending::Hurries);
+    }
+
+    fn tell(&self, ending: Ending) {
+        let mut all = self.all.lock();
+        all.ending = all.ending.max(ending);
+        for running in &all.running {
+            running.hear(ending);
         }
     }
 
-    /// The server is about to end: what waits for other servers waits no longer.
-    pub fn hurry(&self) {
-        for other in self.all.lock().iter().filter(|running| !running.is_script) {
-            other.kill.store(true, Ordering::Release);
-        }
+    /// The server does not end after all: what begins from now on takes as long as it takes.
+    pub fn go_on(&self) {
+        self.all.lock().ending = Ending::No;
     }
 
     /// SCRIPT KILL and FUNCTION KILL: ends all of the kind that have not written.
@@ -178,7 +222,7 @@ impl RunningScripts {
     pub fn kill(&self, functions: bool) -> Result<(), NotKilled> {
         let all = self.all.lock();
         let mut why = Some(NotKilled::NothingRuns);
-        for running in all.iter() {
+        for running in &all.running {
             let Some(is_function) = running.is_function() else { continue };
             if running.has_written.load(Ordering::Acquire) {
                 why = why.map(|why| match why {
@@ -199,8 +243,8 @@ impl RunningScripts {
 impl Drop for Occupied<'_> {
     fn drop(&mut self) {
         let mut all = self.scripts.all.lock();
-        all.retain(|other| !Arc::ptr_eq(other, &self.running));
-        self.scripts.note(&all);
+        all.running.retain(|other| !Arc::ptr_eq(other, &self.running));
+        self.scripts.note(&all.running);
     }
 }
 
@@ -229,5 +273,26 @@ mod tests {
         drop(first);
         assert_eq!(scripts.kill(false), Err(NotKilled::NothingRuns));
         assert!(!scripts.is_any());
+    }
+
+    #[test]
+    fn what_begins_while_the_server_ends_is_told_at_once() {
+        let told = |occupied: &Occupied<'_>| {
+            let running = &occupied.running;
+            (running.kill.load(Ordering::Relaxed), running.is_given_up.load(Ordering::Relaxed))
+        };
+        let scripts = RunningScripts::default();
+        let (script, other) = (scripts.start(1), scripts.start_other(2));
+        scripts.hurry();
+        assert_eq!((told(&script), told(&other)), ((false, false), (true, false)));
+        assert_eq!(told(&scripts.start(1)), (false, false));
+        assert_eq!(told(&scripts.start_other(1)), (true, false));
+        scripts.give_up();
+        scripts.hurry();
+        assert_eq!((told(&script), told(&other)), ((true, true), (true, true)));
+        assert_eq!(told(&scripts.start(1)), (true, true));
+        scripts.go_on();
+        assert_eq!(told(&scripts.start(1)), (false, false));
+        assert_eq!(told(&scripts.start_other(1)), (false, false));
     }
 }
