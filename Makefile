@@ -71,6 +71,9 @@ blocking: setup build ## clients that wait for lists, sorted sets and streams: o
 hangs: setup build ## what once waited for ever: pipelines of cold keys, MULTI beside INFO, slow helpers, clients that left
 	$(PY) -m nothing_hangs
 
+stopping: setup build ## SIGTERM and SHUTDOWN beside loads, endless scripts, saves, waiting clients (ROUNDS=100)
+	$(PY) -m stopping --rounds $(ROUNDS)
+
 scripts: setup build ## generated scripts against redis-server, scripts without end, kill -9 among scripts (SCRIPTS=20000 ROUNDS=100)
 	$(PY) -m scripts --scripts $(SCRIPTS) --rounds $(ROUNDS)
 

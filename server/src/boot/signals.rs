@@ -1,9 +1,15 @@
 //! The signals of an operator, and what ends the server.
 
+use crate::dispatch::is_busy;
 use crate::log;
 use crate::server::Server;
+use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// Interval of the looks whether a script keeps the server from ending.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// Resolves when the server must stop: after SHUTDOWN, or after a signal and, if configured, a last save.
 pub(super) async fn until_stopped(
@@ -26,6 +32,7 @@ pub(super) async fn until_stopped(
         // A second signal does not wait for it.
         let saved = tokio::select! {
             saved = tokio::task::spawn_blocking(save) => saved.unwrap_or(false),
+            never = end_busy_scripts(server) => match never {},
             _ = signals.next() => std::process::exit(1),
         };
         if saved || has("force") {
@@ -33,6 +40,20 @@ pub(super) async fn until_stopped(
             return Ok(());
         }
         server.running_scripts.go_on();
+    }
+}
+
+/// Ends the scripts that the last save would wait for, once one has run for longer than `busy-reply-threshold`: who sends a
+/// signal cannot be told to kill it first.
+async fn end_busy_scripts(server: &Server) -> Infallible {
+    loop {
+        tokio::time::sleep(LOOK).await;
+        if is_busy(server) {
+            log::warning(
+                "A script takes too long to wait for: it is ended, and has changed nothing.",
+            );
+            server.running_scripts.give_up();
+        }
     }
 }
 

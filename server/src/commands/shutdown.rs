@@ -1,8 +1,13 @@
 //! SHUTDOWN.
 
-use crate::dispatch::{Binding, CommandError, CommandResult, Ctx};
+use crate::dispatch::{Binding, CommandError, CommandResult, Ctx, busy, is_busy};
 use crate::jobs::rdb;
+use crate::server::Server;
 use crate::shutdown::ShutdownRequest;
+use std::time::{Duration, Instant};
+
+/// Interval of the looks whether scripts have ended.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// SHUTDOWN.
 pub(super) const COMMANDS: &[Binding] = &[Binding::offload("shutdown", shutdown)];
@@ -40,6 +45,9 @@ fn shutdown(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     if no_save {
         // Their writes are lost with them, as in Redis.
         ctx.server.running_scripts.give_up();
+    } else if !scripts_have_ended(ctx.server) {
+        ctx.server.running_scripts.go_on();
+        return Err(busy(ctx.server.running_scripts.oldest_is_function()));
     }
     let wanted = (save || no_save).then_some(save);
     if rdb::save_before_exit(ctx.server, wanted).is_err() && !request.force {
@@ -50,4 +58,18 @@ fn shutdown(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     ctx.server.shutdown.request(request);
     ctx.client.closing = true;
     Ok(())
+}
+
+/// Waits for the scripts that run now, which a save would wait for. False when one runs for longer than
+/// `busy-reply-threshold`.
+fn scripts_have_ended(server: &Server) -> bool {
+    let begun = Instant::now();
+    // What has begun since may go on: the next look would meet others again.
+    while server.running_scripts.longest().is_some_and(|longest| longest >= begun.elapsed()) {
+        if is_busy(server) {
+            return false;
+        }
+        std::thread::sleep(LOOK);
+    }
+    true
 }

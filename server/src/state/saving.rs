@@ -1,7 +1,7 @@
 //! The state of saves: the current one, the last one, and when the next is due.
 
 use crate::observe::now_s;
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use sexton_config::value::SavePoint;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -150,6 +150,11 @@ impl Saving {
         if state.running.is_some() {
             return Start::Busy;
         }
+        self.note_start(&mut state, in_background);
+        Start::Started
+    }
+
+    fn note_start(&self, state: &mut State, in_background: bool) {
         state.running = Some(Running { since: Instant::now(), in_background });
         state.last_try_s = now_s();
         state.wanted = in_background;
@@ -157,7 +162,13 @@ impl Saving {
         self.keys_total.store(0, Ordering::Relaxed);
         self.abort.store(false, Ordering::Relaxed);
         self.changed.notify_all();
-        Start::Started
+    }
+
+    /// The save of a server that ends begins; any other is called off. The caller ends it with [`Saving::end`].
+    pub(crate) fn start_last(&self) {
+        let mut state = self.state.lock();
+        self.wait_for_end(&mut state);
+        self.note_start(&mut state, false);
     }
 
     /// A save in the foreground begins; the caller ends it with [`Saving::end`].
@@ -212,11 +223,15 @@ impl Saving {
     pub(crate) fn abort(&self) -> bool {
         let mut state = self.state.lock();
         let was_running = state.running.is_some();
+        self.wait_for_end(&mut state);
+        was_running
+    }
+
+    fn wait_for_end(&self, state: &mut MutexGuard<'_, State>) {
         self.call_off();
         while state.running.is_some() {
-            self.changed.wait(&mut state);
+            self.changed.wait(state);
         }
-        was_running
     }
 
     /// Requests a save that contains `seq`. Changes that it will contain no longer count, unless it fails.

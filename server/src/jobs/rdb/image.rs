@@ -197,7 +197,7 @@ impl<'a> Image<'a> {
             } else {
                 iter.next()?;
             }
-            if done.is_multiple_of(KEYS_A_LOOK) {
+            if done.is_multiple_of(KEYS_A_LOOK) || !delay.is_zero() {
                 note(*done)?;
             }
             if !delay.is_zero() {

@@ -117,7 +117,9 @@ pub fn save_before_exit(server: &Server, wanted: Option<bool>) -> Result<(), Sav
     // The last save has everything that was answered. The pause ends with the server, or below.
     server.sessions.pause(Pause::Write, Instant::now() + LAST_SAVE_MAX);
     log::notice("Saving the final RDB snapshot before exiting.");
-    save(server).inspect_err(|_| {
+    // Not after one of SAVE, which would have less.
+    server.saving.start_last();
+    run(server).inspect_err(|_| {
         server.sessions.unpause();
         log::warning("Error trying to save the DB, can't exit.");
     })
