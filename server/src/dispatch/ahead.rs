@@ -4,8 +4,10 @@
 use super::call::run_guarded;
 use super::client::Client;
 use super::guard::miss;
+use super::latch::Scope;
 use super::past::{Past, PastKeys};
 use super::table::sources;
+use super::unchanged::WatchedKeys;
 use super::{Args, CommandError, CommandResult, CommandSpec, Ctx, Executor, Outcome, Purpose};
 use crate::client_memory::load_max_bytes;
 use crate::events::Event;
@@ -14,47 +16,12 @@ use crate::keyspace::paged::LaidOut;
 use crate::resp::Reply;
 use crate::server::Server;
 use crate::value::ValueType;
-use sexton_engine::{Latched, SnapshotValue, TxBuf};
+use sexton_engine::SnapshotValue;
 use std::any::Any;
 use std::fmt::Debug;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 /// So often it is made ahead, until none of the keys changes meanwhile; then under the latches.
 const TRIES: usize = 3;
-
-/// Keys that are watched, as WATCH does, as long as this exists.
-pub(super) struct WatchedKeys<'k> {
-    server: &'k Server,
-    db: usize,
-    keys: &'k [&'k [u8]],
-    changed: Arc<AtomicBool>,
-}
-
-impl<'k> WatchedKeys<'k> {
-    /// May block.
-    pub(super) fn watch(server: &'k Server, db: usize, keys: &'k [&'k [u8]]) -> Self {
-        let changed = Arc::default();
-        let hashes: Vec<u64> = keys.iter().map(|key| server.engine.hash(key)).collect();
-        let mut buf = TxBuf::default();
-        // What is changed by now is in a snapshot that is opened behind this.
-        let tx = server.engine.begin(Latched::Hashes(&hashes), &mut buf);
-        for key in keys {
-            // One that is named twice is watched once.
-            let _ = server.events.watches.watch(db, key, &changed);
-        }
-        tx.commit();
-        Self { server, db, keys, changed }
-    }
-}
-
-impl Drop for WatchedKeys<'_> {
-    fn drop(&mut self) {
-        for key in self.keys {
-            self.server.events.watches.unwatch(self.db, key, &self.changed);
-        }
-    }
-}
 
 /// What a command stores.
 #[derive(Debug)]
@@ -157,7 +124,8 @@ impl Ctx<'_, '_> {
     fn take_made<T: 'static>(&mut self) -> Option<T> {
         let (made, db) = (self.client.past.take_made()?, self.client.db);
         // What is due of the keys goes before this is logged.
-        for key in sources(self.spec, self.args) {
+        let named = sources(self.spec, self.args);
+        for key in named.into_iter().chain(made.due.iter().map(Vec::as_slice)) {
             self.inspect(Purpose::Read, db, key, |_, _| ());
         }
         made.value.downcast().ok().map(|value| *value)
@@ -165,7 +133,7 @@ impl Ctx<'_, '_> {
 
     /// Ends the run of a command that reads a snapshot: this is what it has made of that.
     fn end_with_made<T: Any + Debug + Send>(&mut self, value: T) -> ! {
-        if let Past::Open(past) = &self.client.past {
+        if let Past::Open(past) = &mut self.client.past {
             self.client.past = Past::Made(Box::new(past.made(value)));
         }
         miss()
@@ -240,13 +208,17 @@ impl Executor {
         out: &mut Reply,
         now_ms: u64,
     ) -> Outcome {
-        let keys = sources(spec, args);
+        let (keys, scope) = (sources(spec, args), Scope::of(spec, args, client));
         for _ in 0..TRIES {
-            let watched = WatchedKeys::watch(server, client.db, &keys);
+            let watched = WatchedKeys::watch(server, (client.db, &keys), scope);
             self.make_ahead(&watched, client, (spec, args), out, now_ms);
             if !matches!(client.past, Past::Made(_)) {
                 // An error is found again under the latches.
                 break;
+            }
+            // What changes while it is looked at is little.
+            if client.past.is_outdated() {
+                continue;
             }
             let outcome = self.run(server, client, spec, args, out, now_ms);
             client.past = Past::None;
@@ -271,7 +243,7 @@ impl Executor {
         let (server, table, mark) = (watched.server, self.table, out.len());
         let past = PastKeys::of(server, &client.session, client.db, now_ms);
         let Some(mut past) = past else { return };
-        past.changed = Arc::clone(&watched.changed);
+        past.unchanged = watched.unchanged();
         client.past = Past::Open(Box::new(past));
         let changes = &mut self.changes;
         let _ = run_guarded(&mut Ctx {
@@ -317,7 +289,7 @@ mod tests {
             let (mut out, keys) = (Reply::new(), sources(spec, args));
             assert_eq!(keys, [b"s", b"t", b"t"]);
             let Bench { server, executor } = &mut bench;
-            let watched = WatchedKeys::watch(server, 0, &keys);
+            let watched = WatchedKeys::watch(server, (0, &keys), Scope::Keys);
             executor.make_ahead(&watched, &mut client, (spec, args), &mut out, NOW_MS);
             assert!(matches!(client.past, Past::Made(_)) && out.bytes().is_empty(), "{line}");
             for line in [line, "DEL r"] {
@@ -368,7 +340,7 @@ mod tests {
             let (mut out, keys) = (Reply::new(), sources(spec, args));
             assert_eq!(keys, [source.as_bytes()]);
             let Bench { server, executor } = &mut bench;
-            let watched = WatchedKeys::watch(server, 0, &keys);
+            let watched = WatchedKeys::watch(server, (0, &keys), Scope::Keys);
             executor.make_ahead(&watched, &mut client, (spec, args), &mut out, NOW_MS);
             assert!(matches!(client.past, Past::Made(_)), "{line}");
             let outcome = executor.run(server, &mut client, spec, args, &mut out, NOW_MS);

@@ -1,10 +1,11 @@
 //! Commands that read a snapshot, to answer or to store what they make of it: the outcome is the one that the latches would have given.
 
-use super::ahead::WatchedKeys;
 use super::client::Client;
+use super::latch::Scope;
 use super::paged_tests::bench;
 use super::table::sources;
 use super::tests::{Bench, NOW_MS};
+use super::unchanged::WatchedKeys;
 use super::{Args, Outcome, Past};
 use crate::resp::{Reply, pack};
 
@@ -34,21 +35,91 @@ fn filled() -> (Bench, Client) {
 
 /// Runs a request of what is made of a snapshot; `None` where nothing was.
 fn made_ahead(bench: &mut Bench, client: &mut Client, line: &str) -> Option<String> {
+    let reply = made_ahead_of(bench, client, line, "PING")?;
+    Some(reply.unwrap_or_else(|| panic!("{line}: it was not stored")))
+}
+
+/// The same of one behind which another client sends a request; `Some(None)` where what was made is not stored.
+fn made_ahead_of(
+    bench: &mut Bench,
+    client: &mut Client,
+    line: &str,
+    behind: &str,
+) -> Option<Option<String>> {
     let (buf, ranges) = pack(line.split(' ').map(str::as_bytes));
     let args = Args::new(&buf, &ranges);
     let spec = bench.executor.table.find(args.get(0)).expect("a command");
-    let (mut out, keys) = (Reply::new(), sources(spec, args));
+    let (mut out, keys, mut other) = (Reply::new(), sources(spec, args), bench.client());
     let Bench { server, executor } = bench;
-    let watched = WatchedKeys::watch(server, client.db, &keys);
+    let scope = Scope::of(spec, args, client);
+    let watched = WatchedKeys::watch(server, (client.db, &keys), scope);
     executor.make_ahead(&watched, client, (spec, args), &mut out, NOW_MS);
     if !matches!(client.past, Past::Made(_)) {
         client.past = Past::None;
         return None;
     }
+    let (other_buf, other_ranges) = pack(behind.split(' ').map(str::as_bytes));
+    let behind = Args::new(&other_buf, &other_ranges);
+    let outcome = executor.execute(server, &mut other, behind, &mut Reply::new(), NOW_MS);
+    assert!(matches!(outcome, Outcome::Done(_)), "{outcome:?}");
     let outcome = executor.run(server, client, spec, args, &mut out, NOW_MS);
+    if matches!(outcome, Outcome::Offload) {
+        client.past = Past::None;
+        return Some(None);
+    }
     assert!(matches!(outcome, Outcome::Done(_)), "{line}: {outcome:?}");
     assert!(matches!(client.past, Past::None), "{line}");
-    Some(String::from_utf8_lossy(out.bytes()).into_owned())
+    Some(Some(String::from_utf8_lossy(out.bytes()).into_owned()))
+}
+
+#[test]
+fn what_was_found_at_the_keys_of_patterns_is_stored_unless_one_has_changed_since() {
+    let line = "SORT l BY w_* GET h_*->f STORE d";
+    for (behind, is_stored) in [
+        ("SET other x", true),
+        ("SET d x", true),
+        // 0 is an element, and 20000 is none.
+        ("SET w_0 1", false),
+        ("SET w_20000 1", true),
+        ("HSET h_0 f z", false),
+        ("HDEL h_0 t", false),
+        ("PEXPIREAT w_0 9000000", false),
+        // It has none of its own: nothing was found there.
+        ("SET w_1 1", false),
+        ("SADD h_1 z", false),
+        ("RPUSH l 1", false),
+        ("DEL w_none", true),
+        ("MOVE w_0 1", false),
+        ("FLUSHALL", false),
+        ("SWAPDB 0 1", false),
+    ] {
+        let (mut bench, mut client) = filled();
+        for (key, there) in [("w_0", 1), ("h_0", 1), ("w_1", 0), ("h_1", 0)] {
+            assert_eq!(bench.run(&mut client, &format!("EXISTS {key}")), format!(":{there}\r\n"));
+        }
+        assert_ne!(bench.run(&mut client, "LPOS l 1"), "$-1\r\n");
+        let stored = made_ahead_of(&mut bench, &mut client, line, behind).expect("it is made");
+        assert_eq!(stored.is_some(), is_stored, "{behind}");
+        assert!(!bench.server.events.watches.is_used());
+    }
+}
+
+#[test]
+fn what_was_due_at_the_keys_of_patterns_is_gone_before_the_request_is_logged() {
+    let (mut bench, mut client) = filled();
+    bench.run_all(&mut client, &["PEXPIREAT w_0 1000500", "HPEXPIREAT h_0 1000500 FIELDS 1 f"]);
+    let keys = bench.run(&mut client, "DBSIZE");
+    let (buf, ranges) = pack("SORT l BY w_* GET h_*->f STORE d".split(' ').map(str::as_bytes));
+    let (args, mut out) = (Args::new(&buf, &ranges), Reply::new());
+    (bench.executor.may_block, client.past) = (true, Past::Wanted);
+    let later_ms = NOW_MS + 1000;
+    let outcome = bench.executor.execute(&bench.server, &mut client, args, &mut out, later_ms);
+    assert!(matches!(outcome, Outcome::Done(_)), "{outcome:?}");
+    assert_eq!(out.bytes(), b":900\r\n");
+    // `d` has come, and `w_0` has gone.
+    assert_eq!(bench.run(&mut client, "DBSIZE"), keys);
+    assert_eq!(bench.run(&mut client, "EXISTS w_0"), ":0\r\n");
+    assert_eq!(bench.run(&mut client, "HLEN h_0"), ":1\r\n");
 }
 
 #[test]
@@ -64,6 +135,9 @@ fn what_is_made_of_a_snapshot_is_what_is_made_under_the_latches() {
         "SORT z BY nosort DESC STORE d",
         "SORT none STORE d",
         "SORT l LIMIT 2 0 STORE d",
+        "SORT l BY w_* STORE d",
+        "SORT l BY h_*->f ALPHA DESC LIMIT 3 500 GET # GET w_* GET h_*->t STORE d",
+        "SORT s BY nosort GET none_* STORE d",
         &format!("GEOSEARCHSTORE d g {reach} 9000 km"),
         &format!("GEOSEARCHSTORE d g {reach} 9000 km COUNT 300 STOREDIST"),
         &format!("GEOSEARCHSTORE d g {reach} 1 m"),

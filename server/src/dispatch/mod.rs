@@ -83,6 +83,7 @@ mod strings;
 pub mod table;
 #[cfg(test)]
 mod tests;
+mod unchanged;
 #[cfg(test)]
 mod work_tests;
 

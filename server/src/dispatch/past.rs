@@ -2,6 +2,7 @@
 
 use super::CommandError;
 use super::snapshot_session::{hide_due_fields, required_by, snapshot_error, snapshot_for};
+use super::unchanged::Unchanged;
 use crate::keyspace::Kind;
 use crate::keyspace::collection::Hashes;
 use crate::keyspace::operand::Operand;
@@ -11,8 +12,7 @@ use crate::session::Session;
 use crate::value::ValueType;
 use sexton_engine::{EngineError, Latched, Meta, Seq, Snapshot, SnapshotValue, TxBuf};
 use std::any::Any;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::cell::RefCell;
 use std::time::Instant;
 
 /// A snapshot is opened so often until nobody has changed a key of a client that tracks meanwhile.
@@ -66,7 +66,7 @@ impl Past {
 
     /// True where a key has changed since the request has made of it what it stores. To be called under the latches of its keys.
     pub(super) fn is_outdated(&self) -> bool {
-        matches!(self, Self::Made(made) if made.changed.load(Ordering::Acquire))
+        matches!(self, Self::Made(made) if !made.unchanged.holds())
     }
 }
 
@@ -74,8 +74,9 @@ impl Past {
 #[derive(Debug)]
 pub struct Made {
     pub(super) value: Box<dyn Any + Send>,
-    /// Set by a change of one of them.
-    changed: Arc<AtomicBool>,
+    /// Keys that the request does not name and that were due, or of which something was.
+    pub(super) due: Vec<Vec<u8>>,
+    unchanged: Unchanged,
     begun: Instant,
 }
 
@@ -87,8 +88,10 @@ pub struct PastKeys {
     now_ms: u64,
     /// The write that a reply waits for (N13).
     pub(super) required: Seq,
-    /// Set by a change of one of the keys, where they are watched.
-    pub(super) changed: Arc<AtomicBool>,
+    /// Whether the keys that were read are as they were, where they are watched.
+    pub(super) unchanged: Unchanged,
+    /// Keys that were read and found due, or of which something was.
+    due: RefCell<Vec<Vec<u8>>>,
     begun: Instant,
 }
 
@@ -99,7 +102,8 @@ impl PastKeys {
         let begun = Instant::now();
         let snapshot = snapshot_for(server, ("read", client.id)).ok()?;
         let required = required_by(server, &snapshot);
-        Some(Self { snapshot, db, now_ms, required, changed: Arc::default(), begun })
+        let (unchanged, due) = (Unchanged::default(), RefCell::default());
+        Some(Self { snapshot, db, now_ms, required, unchanged, due, begun })
     }
 
     /// The same for a request that reads these keys. A client that tracks what it reads has read them at that instant: it will be told of
@@ -198,17 +202,21 @@ impl PastKeys {
         key: &[u8],
         types: &[ValueType],
     ) -> Result<Option<SnapshotValue>, CommandError> {
+        self.unchanged.note(self.db, key);
         let found = self.snapshot.get(self.db, key).map_err(snapshot_error)?;
-        let Some(found) = found.filter(|found| !found.meta.is_expired(self.now_ms)) else {
-            return Ok(None);
-        };
+        let is_due = |found: &SnapshotValue| found.meta.is_expired(self.now_ms);
+        if found.as_ref().is_some_and(|found| is_due(found) || found.meta.has_due_elements()) {
+            self.due.borrow_mut().push(key.to_vec());
+        }
+        let Some(found) = found.filter(|found| !is_due(found)) else { return Ok(None) };
         let is_one = ValueType::of(found.meta.flags).is_some_and(|found| types.contains(&found));
         is_one.then_some(Some(found)).ok_or(CommandError::WrongType)
     }
 
     /// This was made of the keys.
-    pub(super) fn made<T: Any + Send>(&self, value: T) -> Made {
-        Made { value: Box::new(value), changed: Arc::clone(&self.changed), begun: self.begun }
+    pub(super) fn made<T: Any + Send>(&mut self, value: T) -> Made {
+        let (value, unchanged) = (Box::new(value), std::mem::take(&mut self.unchanged));
+        Made { value, due: self.due.take(), unchanged, begun: self.begun }
     }
 
     /// What a key held, if that is of one of these types; and its pages.

@@ -1,5 +1,6 @@
 //! Notifications of commands and changes: key-space events, channels, watched keys, client-side caches, MONITOR.
 
+pub mod changed_keys;
 mod changes;
 mod monitor;
 pub mod notify;

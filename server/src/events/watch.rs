@@ -3,6 +3,7 @@
 //! While no connection watches, a write pays one relaxed load. Keys are registered and signalled under
 //! their latch, which orders the two.
 
+use super::changed_keys::ChangedKeys;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,7 +18,11 @@ const ROOM_KEPT: usize = 64;
 /// All watched keys.
 #[derive(Debug, Default)]
 pub struct WatchRegistry {
+    /// Registrations, records among them.
     watched: AtomicUsize,
+    /// Records of all changes, and their number.
+    records: Mutex<Vec<Arc<ChangedKeys>>>,
+    recorded: AtomicUsize,
     /// By database, then by key.
     keys: Mutex<HashMap<usize, HashMap<Vec<u8>, Watchers>>>,
 }
@@ -62,8 +67,37 @@ impl WatchRegistry {
         }
     }
 
+    /// From now on every change is recorded. A transaction that has begun before may not know of it: who has held all latches
+    /// since knows that there is none.
+    #[must_use]
+    pub fn record(&self) -> Arc<ChangedKeys> {
+        let changed = Arc::default();
+        self.records.lock().push(Arc::clone(&changed));
+        self.recorded.fetch_add(1, Ordering::SeqCst);
+        self.watched.fetch_add(1, Ordering::SeqCst);
+        changed
+    }
+
+    /// Nobody asks for this record any more.
+    pub fn stop_record(&self, changed: &Arc<ChangedKeys>) {
+        let mut records = self.records.lock();
+        if let Some(at) = records.iter().position(|other| Arc::ptr_eq(other, changed)) {
+            records.swap_remove(at);
+            self.recorded.fetch_sub(1, Ordering::Relaxed);
+            self.watched.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A whole database is emptied, or exchanged: those who watch single keys are told by [`touch`](Self::touch).
+    pub fn touch_all(&self) {
+        self.records.lock().iter().for_each(|record| record.add_all());
+    }
+
     /// `key` was changed.
     pub fn touch(&self, db: usize, key: &[u8]) {
+        if self.recorded.load(Ordering::Relaxed) != 0 {
+            self.records.lock().iter().for_each(|record| record.add(db, key));
+        }
         if let Some(watchers) = self.keys.lock().get(&db).and_then(|of_db| of_db.get(key)) {
             watchers.iter().for_each(|dirty| dirty.store(true, Ordering::Release));
         }

@@ -93,6 +93,7 @@ fn empty_all(ctx: &mut Ctx<'_, '_>, flush: bool) -> Result<(), String> {
         if count == 0 {
             continue;
         }
+        events.watches.touch_all();
         for bytes in events.watches.keys_of(db) {
             let key = ctx.key_in(db, &bytes);
             // One that cannot be read counts as there.

@@ -27,6 +27,7 @@ fn touch_watched(ctx: &mut Ctx<'_, '_>, db: usize, replaced_by: Option<usize>) {
     if !watches.is_used() {
         return;
     }
+    watches.touch_all();
     for bytes in watches.keys_of(db) {
         if is_alive(ctx, db, &bytes)
             || replaced_by.is_some_and(|other| is_alive(ctx, other, &bytes))

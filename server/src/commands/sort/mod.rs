@@ -1,8 +1,7 @@
 //! SORT and SORT_RO.
 //!
 //! The keys named by BY and GET patterns cannot be derived from a key specification: a request with such a pattern takes all latches. One
-//! that has much to sort reads a snapshot, without any latch; but for one that stores what it finds at the keys of patterns, which must
-//! be the newest.
+//! that has much to sort reads a snapshot, without any latch.
 
 mod options;
 mod order;
@@ -76,19 +75,18 @@ fn sorted(
     if options.unsorted && source.is_set && is_to_last {
         options.sort_as_texts();
     }
-    let must_be_newest = options.store.is_some() && !names_keys(ctx.args);
     let chosen = if options.unsorted {
         let is_reversed = options.descending && !source.is_set;
         let places = options.places(source.count, is_reversed);
         // Only what is asked for is read of pages.
         let places = match &paged {
-            Some(paged) => source.read(ctx, (key, paged), places, must_be_newest),
+            Some(paged) => source.read(ctx, (key, paged), places),
             None => places,
         };
         if is_reversed { places.rev().collect() } else { places.collect::<Vec<_>>() }
     } else {
         if let Some(paged) = &paged {
-            source.read(ctx, (key, paged), 0..source.count, must_be_newest);
+            source.read(ctx, (key, paged), 0..source.count);
         }
         let mut order = order::sorted(ctx, options, &source.elements)?;
         let window = options.window(order.len());

@@ -58,14 +58,12 @@ impl Source {
         Self { elements: Texts::default(), count: paged.count(), is_set }
     }
 
-    /// Reads the elements at these places of a collection in pages; not of a snapshot if they `must_be_newest`. Returns their numbers among
-    /// those that were read.
+    /// Reads the elements at these places of a collection in pages. Returns their numbers among those that were read.
     pub(super) fn read(
         &mut self,
         ctx: &mut Ctx<'_, '_>,
         (key, paged): (&[u8], &Paged),
         places: Range<usize>,
-        must_be_newest: bool,
     ) -> Range<usize> {
         if places.is_empty() {
             return 0..0;
@@ -74,11 +72,7 @@ impl Source {
         // A page of a set does not say how many members are in those before it.
         let read = if self.is_set { places.end } else { places.len() };
         let bytes = whole.bytes_of(read as u64);
-        if must_be_newest {
-            ctx.hand_over_above(bytes);
-        } else {
-            ctx.hand_over_part_above(paged, bytes);
-        }
+        ctx.hand_over_part_above(paged, bytes);
         let range = places.start as u64..places.end as u64;
         self.elements = match paged.value_type() {
             Some(ValueType::Set) => ctx.read_pages(key, paged, |set: &Keyed, pages, _| {

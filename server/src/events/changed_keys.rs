@@ -1,0 +1,87 @@
+//! The keys that have changed while a request runs that cannot name the keys that it reads beforehand.
+
+use parking_lot::Mutex;
+use std::collections::HashSet;
+use std::hash::{BuildHasher, RandomState};
+
+/// More keys than that may change meanwhile: that any of those read is among them is likely then.
+const KEYS_MAX: usize = 1 << 20;
+
+/// Hashes of keys that have changed. A key may have the hash of another: it then counts as changed, too.
+#[derive(Debug, Default)]
+pub struct ChangedKeys {
+    hasher: RandomState,
+    /// `None`: any key may have changed.
+    hashes: Mutex<Changed>,
+}
+
+#[derive(Debug)]
+struct Changed(Option<HashSet<u64>>);
+
+impl Default for Changed {
+    fn default() -> Self {
+        Self(Some(HashSet::new()))
+    }
+}
+
+impl ChangedKeys {
+    /// What stands for a key.
+    #[must_use]
+    pub fn hash(&self, db: usize, key: &[u8]) -> u64 {
+        self.hasher.hash_one((db, key))
+    }
+
+    /// A key has changed.
+    pub(super) fn add(&self, db: usize, key: &[u8]) {
+        let hash = self.hash(db, key);
+        let mut changed = self.hashes.lock();
+        if let Some(hashes) = &mut changed.0 {
+            hashes.insert(hash);
+            if hashes.len() > KEYS_MAX {
+                changed.0 = None;
+            }
+        }
+    }
+
+    /// A whole database has changed.
+    pub(super) fn add_all(&self) {
+        self.hashes.lock().0 = None;
+    }
+
+    /// True if one of these keys has changed since this was asked before.
+    #[must_use]
+    pub fn take_any_of(&self, read: &HashSet<u64>) -> bool {
+        let mut changed = self.hashes.lock();
+        match &mut changed.0 {
+            Some(hashes) => std::mem::take(hashes).iter().any(|hash| read.contains(hash)),
+            None => true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn those_that_have_changed_are_told_once() {
+        let changed = ChangedKeys::default();
+        let read: HashSet<u64> = [changed.hash(0, b"a"), changed.hash(1, b"b")].into();
+        changed.add(0, b"b");
+        assert!(!changed.take_any_of(&read));
+        changed.add(1, b"b");
+        assert!(changed.take_any_of(&read));
+        assert!(!changed.take_any_of(&read));
+        changed.add_all();
+        assert!(changed.take_any_of(&read) && changed.take_any_of(&read));
+    }
+
+    #[test]
+    fn too_many_are_any() {
+        let changed = ChangedKeys::default();
+        for number in 0..=KEYS_MAX {
+            changed.add(0, &number.to_le_bytes());
+        }
+        assert!(changed.take_any_of(&HashSet::new()));
+    }
+}
