@@ -5,7 +5,7 @@ use super::call::run_guarded;
 use super::client::Client;
 use super::guard::miss;
 use super::latch::Scope;
-use super::past::{Past, PastKeys};
+use super::past::{Past, PastKeys, PastRecord};
 use super::table::sources;
 use super::unchanged::WatchedKeys;
 use super::{Args, CommandError, CommandResult, CommandSpec, Ctx, Executor, Outcome, Purpose};
@@ -74,16 +74,43 @@ impl Ctx<'_, '_> {
         Some(value)
     }
 
-    /// The value of a field of a hash in that snapshot. `None`: the request reads none.
+    /// The records of keys in that snapshot, for [`Ctx::past_string`] and [`Ctx::past_field`]. `None`: the request reads none.
+    pub fn past_records(
+        &self,
+        keys: &[&[u8]],
+        types: &[ValueType],
+    ) -> Option<Result<Vec<PastRecord>, CommandError>> {
+        let Past::Open(past) = &self.client.past else { return None };
+        Some(past.found_all(keys, types))
+    }
+
+    /// The string of a key with this record.
+    ///
+    /// # Errors
+    /// WRONGTYPE; the snapshot has ended.
+    pub fn past_string(
+        &mut self,
+        key: &[u8],
+        record: PastRecord,
+    ) -> Result<Option<Vec<u8>>, CommandError> {
+        self.count_lookup(self.client.db, key, !matches!(record, Ok(None)));
+        let Past::Open(past) = &self.client.past else { return Ok(None) };
+        Ok(past.whole_value(record?)?.map(|found| found.value))
+    }
+
+    /// The value of a field of the hash of a key with this record.
+    ///
+    /// # Errors
+    /// WRONGTYPE; the snapshot has ended.
     pub fn past_field(
         &mut self,
         key: &[u8],
         field: &[u8],
-    ) -> Option<Result<Option<Vec<u8>>, CommandError>> {
-        let Past::Open(past) = &self.client.past else { return None };
-        let value = past.field(key, field);
-        self.count_lookup(self.client.db, key, !matches!(value, Ok((false, _))));
-        Some(value.map(|(_, value)| value))
+        record: PastRecord,
+    ) -> Result<Option<Vec<u8>>, CommandError> {
+        self.count_lookup(self.client.db, key, !matches!(record, Ok(None)));
+        let Past::Open(past) = &self.client.past else { return Ok(None) };
+        past.field(record?, field)
     }
 
     /// What a copy of a large collection in pages consists of, for database `target_db`, if that was made ahead. Where it is to be, which

@@ -108,7 +108,7 @@ pub(crate) use left_out::{Step, leaving_out};
 pub use log_wait::LogWait;
 pub(crate) use long_reply::{LongReply, PIECE_BYTES};
 pub use operands::Operands;
-pub use past::Past;
+pub use past::{Past, PastRecord};
 pub use snapshot_session::SnapshotSession;
 pub(crate) use snapshot_session::snapshot_error;
 pub use strings::EditedAs;

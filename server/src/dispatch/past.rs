@@ -80,6 +80,9 @@ pub struct Made {
     begun: Instant,
 }
 
+/// What a key held, as it is in its record, or that it was of another type than was asked for.
+pub type PastRecord = Result<Option<SnapshotValue>, CommandError>;
+
 /// The keys of a database as they were at one instant.
 #[derive(Debug)]
 pub struct PastKeys {
@@ -155,12 +158,16 @@ impl PastKeys {
     ///
     /// # Errors
     /// WRONGTYPE; the snapshot has ended.
-    pub(super) fn value(
-        &self,
-        key: &[u8],
-        types: &[ValueType],
-    ) -> Result<Option<SnapshotValue>, CommandError> {
-        let Some(mut found) = self.found(key, types)? else { return Ok(None) };
+    pub(super) fn value(&self, key: &[u8], types: &[ValueType]) -> PastRecord {
+        self.whole_value(self.found(key, types)?)
+    }
+
+    /// What a record stands for: what lies in pages as if it lay in one record.
+    ///
+    /// # Errors
+    /// The snapshot has ended.
+    pub(super) fn whole_value(&self, record: Option<SnapshotValue>) -> PastRecord {
+        let Some(mut found) = record else { return Ok(None) };
         if let Some((meta, value)) =
             whole_at(&self.snapshot, self.db, found.meta, &found.value).map_err(snapshot_error)?
         {
@@ -170,40 +177,50 @@ impl PastKeys {
         Ok((!found.meta.is_expired(self.now_ms)).then_some(found))
     }
 
-    /// True if the key held a hash, and the value of a field of it: of one in pages only the page of the field is read.
+    /// The value of a field of a hash: of one in pages only the page of the field is read.
     ///
     /// # Errors
-    /// WRONGTYPE; the snapshot has ended.
+    /// The snapshot has ended.
     pub(super) fn field(
         &self,
-        key: &[u8],
+        record: Option<SnapshotValue>,
         field: &[u8],
-    ) -> Result<(bool, Option<Vec<u8>>), CommandError> {
-        let Some(mut found) = self.found(key, &[ValueType::Hash])? else {
-            return Ok((false, None));
-        };
+    ) -> Result<Option<Vec<u8>>, CommandError> {
+        let Some(mut found) = record else { return Ok(None) };
         let collection = PastCollection::open(&self.snapshot, self.db, found.meta, &found.value);
         let Some(mut collection) = collection.map_err(snapshot_error)? else {
             hide_due_fields(&mut found, self.now_ms);
             let hash = Hashes::view(found.entry());
-            return Ok((true, hash.and_then(|hash| hash.get(field).map(<[u8]>::to_vec))));
+            return Ok(hash.and_then(|hash| hash.get(field).map(<[u8]>::to_vec)));
         };
         let value = collection.over(|paged, pages| {
             let found = Keyed::open(paged)?.get_due(pages, field)?;
             let left = found.filter(|(_, due_ms)| *due_ms == 0 || *due_ms > self.now_ms);
             Ok(left.map(|(value, _)| value.to_vec()))
         });
-        Ok((true, value.map_err(snapshot_error)?))
+        value.map_err(snapshot_error)
     }
 
     /// What a key held, if that is of one of these types, as it is in its record.
-    fn found(
-        &self,
-        key: &[u8],
-        types: &[ValueType],
-    ) -> Result<Option<SnapshotValue>, CommandError> {
-        self.unchanged.note(self.db, key);
+    fn found(&self, key: &[u8], types: &[ValueType]) -> PastRecord {
         let found = self.snapshot.get(self.db, key).map_err(snapshot_error)?;
+        self.read(key, found, types)
+    }
+
+    /// The same of many keys, in the order of their names, which a disk reads without a seek for each.
+    pub(super) fn found_all(
+        &self,
+        keys: &[&[u8]],
+        types: &[ValueType],
+    ) -> Result<Vec<PastRecord>, CommandError> {
+        let found = self.snapshot.get_many(self.db, keys).map_err(snapshot_error)?;
+        let each = std::iter::zip(keys, found);
+        Ok(each.map(|(key, found)| self.read(key, found, types)).collect())
+    }
+
+    /// This was found for a key.
+    fn read(&self, key: &[u8], found: Option<SnapshotValue>, types: &[ValueType]) -> PastRecord {
+        self.unchanged.note(self.db, key);
         let is_due = |found: &SnapshotValue| found.meta.is_expired(self.now_ms);
         if found.as_ref().is_some_and(|found| is_due(found) || found.meta.has_due_elements()) {
             self.due.borrow_mut().push(key.to_vec());

@@ -14,6 +14,7 @@ use crate::events::Event;
 use crate::keyspace::collection::ListEdit;
 use crate::keyspace::texts::Texts;
 use options::Options;
+use pattern::look_up_all;
 use source::{Source, WANTED};
 
 /// The group's commands.
@@ -102,20 +103,12 @@ fn reply(
     elements: &Texts,
     chosen: &[usize],
 ) -> CommandResult {
-    ctx.out.array(chosen.len() * options.get.len().max(1));
-    for &number in chosen {
-        let element = elements.get(number);
-        if options.get.is_empty() {
-            ctx.out.bulk(element);
-        }
-        for pattern in &options.get {
-            pattern.look_up(ctx, element, |value, out| match value {
-                Some(value) => out.bulk(value),
-                None => out.null(),
-            })?;
-        }
-    }
-    Ok(())
+    ctx.out.array(chosen.len() * options.wanted().len());
+    look_up_all(ctx, options.wanted(), (elements, chosen.iter().copied()), |value, out| match value
+    {
+        Some(value) => out.bulk(value),
+        None => out.null(),
+    })
 }
 
 fn list_of(
@@ -125,14 +118,8 @@ fn list_of(
     chosen: &[usize],
 ) -> Result<ListEdit, CommandError> {
     let mut list = ListEdit::default();
-    for &number in chosen {
-        let element = elements.get(number);
-        if options.get.is_empty() {
-            list.push_right(element);
-        }
-        for pattern in &options.get {
-            pattern.look_up(ctx, element, |value, _| list.push_right(value.unwrap_or_default()))?;
-        }
-    }
+    look_up_all(ctx, options.wanted(), (elements, chosen.iter().copied()), |value, _| {
+        list.push_right(value.unwrap_or_default());
+    })?;
     Ok(list)
 }

@@ -21,14 +21,19 @@ pub(super) struct Options<'a> {
     pub(super) by: Option<Pattern<'a>>,
     /// A BY without a star: the elements stay in the order that they have.
     pub(super) unsorted: bool,
-    /// The patterns whose values the reply contains for each element; empty for the element itself.
-    pub(super) get: Vec<Pattern<'a>>,
+    /// The patterns of GET.
+    get: Vec<Pattern<'a>>,
     /// The destination of STORE.
     pub(super) store: Option<&'a [u8]>,
     limit: Option<(i64, i64)>,
 }
 
 impl<'a> Options<'a> {
+    /// What the result has of each element: what these patterns name.
+    pub(super) fn wanted(&self) -> &[Pattern<'a>] {
+        if self.get.is_empty() { &[Pattern::Element] } else { &self.get }
+    }
+
     /// `reads_all_keys`: the user may read whatever key a pattern leads to.
     pub(super) fn parse(
         args: Args<'a>,

@@ -1,7 +1,7 @@
 //! The order of elements: by numbers or texts, either their own or those that a pattern names.
 
 use super::options::Options;
-use super::pattern::{Pattern, before_nul};
+use super::pattern::{Pattern, before_nul, look_up_all};
 use crate::dispatch::{CommandError, Ctx};
 use crate::interop::c_numbers::parse_prefix;
 use crate::keyspace::texts::Texts;
@@ -62,15 +62,14 @@ fn weights_as_texts(
     pattern: &Pattern<'_>,
     elements: &Texts,
 ) -> Result<(Texts, Vec<Option<usize>>), CommandError> {
-    let mut texts = Texts::default();
-    let places = (0..elements.len())
-        .map(|number| {
-            pattern.look_up(ctx, elements.get(number), |weight, _| {
-                texts.push(weight?);
-                Some(texts.len() - 1)
-            })
-        })
-        .collect::<Result<_, _>>()?;
+    let (mut texts, mut places) = (Texts::default(), Vec::with_capacity(elements.len()));
+    let numbers = 0..elements.len();
+    look_up_all(ctx, std::slice::from_ref(pattern), (elements, numbers), |weight, _| {
+        places.push(weight.map(|weight| {
+            texts.push(weight);
+            texts.len() - 1
+        }));
+    })?;
     Ok((texts, places))
 }
 
@@ -82,12 +81,11 @@ fn weights_as_numbers(
 ) -> Result<Vec<f64>, CommandError> {
     let weight = |text: Option<&[u8]>| text.map_or(Some(0.0), parse_weight);
     // All of them are read even if one is no number: expired keys are deleted, as in Redis.
-    let weights: Vec<Option<f64>> = (0..elements.len())
-        .map(|number| match pattern {
-            Some(pattern) => pattern.look_up(ctx, elements.get(number), |text, _| weight(text)),
-            None => Ok(weight(Some(elements.get(number)))),
-        })
-        .collect::<Result<_, _>>()?;
+    let (mut weights, numbers) = (Vec::with_capacity(elements.len()), 0..elements.len());
+    let pattern = pattern.unwrap_or(&Pattern::Element);
+    look_up_all(ctx, std::slice::from_ref(pattern), (elements, numbers), |text, _| {
+        weights.push(weight(text));
+    })?;
     weights.into_iter().collect::<Option<_>>().ok_or(NO_NUMBER)
 }
 

@@ -1,12 +1,17 @@
 //! BY and GET: the value of a key, or of a hash field, whose name depends on the element.
 
-use crate::dispatch::{CommandError, Ctx, Purpose};
+use crate::dispatch::{CommandError, CommandResult, Ctx, PastRecord, Purpose};
 use crate::keyspace::collection::Hashes;
 use crate::keyspace::paged::Keyed;
+use crate::keyspace::texts::Texts;
 use crate::keyspace::{Kind, StringView};
 use crate::resp::Reply;
 use crate::value::ValueType;
 use sexton_engine::Entry;
+use std::vec::IntoIter;
+
+/// So many keys are looked up in a snapshot at once, in the order of their names: their values are held meanwhile.
+const LOOKED_UP_AT_ONCE: usize = 1024;
 
 /// The target of a pattern for an element. Redis reads patterns as C strings: only the part before a NUL counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,33 +51,55 @@ impl<'p> Pattern<'p> {
         }
     }
 
-    /// Shows `look` what the pattern names for `element`: a string, a hash's value, or nothing.
-    ///
-    /// # Errors
-    /// The snapshot that the request reads has ended.
-    pub(super) fn look_up<R>(
+    /// The records of the keys that it names for elements, in the snapshot that the request reads. `None`: it reads none, or names no key.
+    fn past_records<'e>(
+        &self,
+        ctx: &Ctx<'_, '_>,
+        elements: impl Iterator<Item = &'e [u8]>,
+    ) -> Result<Option<IntoIter<PastRecord>>, CommandError> {
+        let Self::Key { before, behind, field } = *self else { return Ok(None) };
+        let keys: Vec<Vec<u8>> =
+            elements.map(|element| [before, element, behind].concat()).collect();
+        let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+        let records = ctx.past_records(&keys, &[Self::wanted(field)]).transpose()?;
+        Ok(records.map(Vec::into_iter))
+    }
+
+    fn wanted(field: Option<&[u8]>) -> ValueType {
+        if field.is_some() { ValueType::Hash } else { ValueType::String }
+    }
+
+    /// Shows `look` what the pattern names for `element`: a string, a hash's value, or nothing. The key has this `record`, if the request
+    /// reads a snapshot.
+    fn look_up(
         &self,
         ctx: &mut Ctx<'_, '_>,
         element: &[u8],
-        look: impl FnOnce(Option<&[u8]>, &mut Reply) -> R,
-    ) -> Result<R, CommandError> {
+        record: Option<PastRecord>,
+        look: impl FnOnce(Option<&[u8]>, &mut Reply),
+    ) -> CommandResult {
         let (before, behind, field) = match *self {
-            Self::Element => return Ok(look(Some(element), ctx.out)),
-            Self::Nothing => return Ok(look(None, ctx.out)),
+            Self::Element => {
+                look(Some(element), ctx.out);
+                return Ok(());
+            }
+            Self::Nothing => {
+                look(None, ctx.out);
+                return Ok(());
+            }
             Self::Key { before, behind, field } => (before, behind, field),
         };
         let key = [before, element, behind].concat();
-        let past = match field {
-            Some(field) => ctx.past_field(&key, field),
-            None => {
-                let value = ctx.past_value(&key, &[ValueType::String]);
-                value.map(|found| found.map(|found| found.map(|found| found.value)))
+        if let Some(record) = record {
+            let value = match field {
+                Some(field) => ctx.past_field(&key, field, record),
+                None => ctx.past_string(&key, record),
+            };
+            match value {
+                Err(CommandError::WrongType) => look(None, ctx.out),
+                value => look(value?.as_deref(), ctx.out),
             }
-        };
-        match past {
-            Some(Err(CommandError::WrongType)) => return Ok(look(None, ctx.out)),
-            Some(value) => return Ok(look(value?.as_deref(), ctx.out)),
-            None => {}
+            return Ok(());
         }
         // Of a hash in pages only the page of the field is read.
         if let Some(field) = field
@@ -81,22 +108,46 @@ impl<'p> Pattern<'p> {
             let value = ctx.read_pages(&key, &paged, |hash: &Keyed, pages, _| {
                 Ok(hash.get(pages, field)?.map(<[u8]>::to_vec))
             });
-            return Ok(look(value.as_deref(), ctx.out));
+            look(value.as_deref(), ctx.out);
+            return Ok(());
         }
-        let wanted = [if field.is_some() { ValueType::Hash } else { ValueType::String }];
         let db = ctx.client.db;
-        Ok(ctx.inspect_whole(Purpose::Read, (db, &key), &wanted, |entry, out| {
-            see(entry, field, |value| look(value, out))
-        }))
+        ctx.inspect_whole(Purpose::Read, (db, &key), &[Self::wanted(field)], |entry, out| {
+            see(entry, field, |value| look(value, out));
+        });
+        Ok(())
+    }
+}
+
+/// Shows `look` what each of the patterns names for each of the elements with these numbers.
+///
+/// # Errors
+/// The snapshot that the request reads has ended.
+pub(super) fn look_up_all(
+    ctx: &mut Ctx<'_, '_>,
+    patterns: &[Pattern<'_>],
+    (elements, mut numbers): (&Texts, impl Iterator<Item = usize>),
+    mut look: impl FnMut(Option<&[u8]>, &mut Reply),
+) -> CommandResult {
+    loop {
+        let batch: Vec<usize> = numbers.by_ref().take(LOOKED_UP_AT_ONCE).collect();
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let texts = || batch.iter().map(|&number| elements.get(number));
+        let records = patterns.iter().map(|pattern| pattern.past_records(ctx, texts()));
+        let mut records = records.collect::<Result<Vec<_>, _>>()?;
+        for element in texts() {
+            for (pattern, records) in std::iter::zip(patterns, &mut records) {
+                let record = records.as_mut().and_then(Iterator::next);
+                pattern.look_up(ctx, element, record, &mut look)?;
+            }
+        }
     }
 }
 
 /// Shows `look` the value of a field, or a string.
-fn see<R>(
-    entry: Option<Entry<'_>>,
-    field: Option<&[u8]>,
-    look: impl FnOnce(Option<&[u8]>) -> R,
-) -> R {
+fn see(entry: Option<Entry<'_>>, field: Option<&[u8]>, look: impl FnOnce(Option<&[u8]>)) {
     let Some(entry) = entry else { return look(None) };
     match field {
         Some(field) => look(Hashes::view(entry).and_then(|hash| hash.get(field))),
