@@ -23,6 +23,10 @@ use std::fmt::Debug;
 /// So often it is made ahead, until none of the keys changes meanwhile; then under the latches.
 const TRIES: usize = 3;
 
+/// The same of a request that reads keys that it does not name, as many as it has elements: where one of them has changed, one of them
+/// will change again.
+const TRIES_UNNAMED: usize = 1;
+
 /// What a command stores.
 #[derive(Debug)]
 pub enum ToStore<E> {
@@ -236,7 +240,8 @@ impl Executor {
         now_ms: u64,
     ) -> Outcome {
         let (keys, scope) = (sources(spec, args), Scope::of(spec, args, client));
-        for _ in 0..TRIES {
+        let tries = if scope == Scope::All { TRIES_UNNAMED } else { TRIES };
+        for _ in 0..tries {
             let watched = WatchedKeys::watch(server, (client.db, &keys), scope);
             self.make_ahead(&watched, client, (spec, args), out, now_ms);
             if !matches!(client.past, Past::Made(_)) {
