@@ -7,7 +7,7 @@ use super::guard::miss;
 use super::latch::Scope;
 use super::past::{Past, PastKeys, PastRecord};
 use super::table::sources;
-use super::unchanged::WatchedKeys;
+use super::unchanged::{Reads, WatchedKeys};
 use super::{Args, CommandError, CommandResult, CommandSpec, Ctx, Executor, Outcome, Purpose};
 use crate::client_memory::load_max_bytes;
 use crate::events::Event;
@@ -239,10 +239,13 @@ impl Executor {
         out: &mut Reply,
         now_ms: u64,
     ) -> Outcome {
-        let (keys, scope) = (sources(spec, args), Scope::of(spec, args, client));
-        let tries = if scope == Scope::All { TRIES_UNNAMED } else { TRIES };
+        let keys = sources(spec, args);
+        let (reads, tries) = match Scope::of(spec, args, client) {
+            Scope::All => (Reads::Any, TRIES_UNNAMED),
+            _ => (Reads::Named(&keys), TRIES),
+        };
         for _ in 0..tries {
-            let watched = WatchedKeys::watch(server, (client.db, &keys), scope);
+            let watched = WatchedKeys::watch(server, client.db, reads);
             self.make_ahead(&watched, client, (spec, args), out, now_ms);
             if !matches!(client.past, Past::Made(_)) {
                 // An error is found again under the latches.
@@ -321,7 +324,7 @@ mod tests {
             let (mut out, keys) = (Reply::new(), sources(spec, args));
             assert_eq!(keys, [b"s", b"t", b"t"]);
             let Bench { server, executor } = &mut bench;
-            let watched = WatchedKeys::watch(server, (0, &keys), Scope::Keys);
+            let watched = WatchedKeys::watch(server, 0, Reads::Named(&keys));
             executor.make_ahead(&watched, &mut client, (spec, args), &mut out, NOW_MS);
             assert!(matches!(client.past, Past::Made(_)) && out.bytes().is_empty(), "{line}");
             for line in [line, "DEL r"] {
@@ -372,7 +375,7 @@ mod tests {
             let (mut out, keys) = (Reply::new(), sources(spec, args));
             assert_eq!(keys, [source.as_bytes()]);
             let Bench { server, executor } = &mut bench;
-            let watched = WatchedKeys::watch(server, (0, &keys), Scope::Keys);
+            let watched = WatchedKeys::watch(server, 0, Reads::Named(&keys));
             executor.make_ahead(&watched, &mut client, (spec, args), &mut out, NOW_MS);
             assert!(matches!(client.past, Past::Made(_)), "{line}");
             let outcome = executor.run(server, &mut client, spec, args, &mut out, NOW_MS);

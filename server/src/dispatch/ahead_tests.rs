@@ -5,7 +5,7 @@ use super::latch::Scope;
 use super::paged_tests::bench;
 use super::table::sources;
 use super::tests::{Bench, NOW_MS};
-use super::unchanged::WatchedKeys;
+use super::unchanged::{Reads, WatchedKeys};
 use super::{Args, Outcome, Past};
 use crate::resp::{Reply, pack};
 
@@ -51,8 +51,9 @@ fn made_ahead_of(
     let spec = bench.executor.table.find(args.get(0)).expect("a command");
     let (mut out, keys, mut other) = (Reply::new(), sources(spec, args), bench.client());
     let Bench { server, executor } = bench;
-    let scope = Scope::of(spec, args, client);
-    let watched = WatchedKeys::watch(server, (client.db, &keys), scope);
+    let is_any = Scope::of(spec, args, client) == Scope::All;
+    let reads = if is_any { Reads::Any } else { Reads::Named(&keys) };
+    let watched = WatchedKeys::watch(server, client.db, reads);
     executor.make_ahead(&watched, client, (spec, args), &mut out, NOW_MS);
     if !matches!(client.past, Past::Made(_)) {
         client.past = Past::None;

@@ -1,6 +1,5 @@
 //! Whether what a request has read of a snapshot is still so when it stores what it has made of it.
 
-use super::latch::Scope;
 use crate::events::changed_keys::ChangedKeys;
 use crate::server::Server;
 use sexton_engine::{Latched, TxBuf};
@@ -8,6 +7,15 @@ use std::cell::RefCell;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Which keys a request reads.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Reads<'k> {
+    /// These.
+    Named(&'k [&'k [u8]]),
+    /// Some that it does not name.
+    Any,
+}
 
 /// Keys that are watched, as WATCH does, as long as this exists; all keys for a request that does not name those that it reads.
 pub(super) struct WatchedKeys<'k> {
@@ -23,20 +31,16 @@ enum By {
 }
 
 impl<'k> WatchedKeys<'k> {
-    /// Watches what a request of this scope reads: `keys`, or any. May block.
-    pub(super) fn watch(
-        server: &'k Server,
-        (db, keys): (usize, &'k [&'k [u8]]),
-        scope: Scope,
-    ) -> Self {
+    /// Watches what a request reads in a database. May block.
+    pub(super) fn watch(server: &'k Server, db: usize, reads: Reads<'k>) -> Self {
         let watches = &server.events.watches;
         let mut buf = TxBuf::default();
         // What is changed by now is in a snapshot that is opened behind this.
-        if scope == Scope::All {
+        let Reads::Named(keys) = reads else {
             let changed = watches.record();
             server.engine.begin(Latched::All, &mut buf).commit();
             return Self { server, db, keys: &[], by: By::Record(changed) };
-        }
+        };
         let changed = Arc::default();
         let hashes: Vec<u64> = keys.iter().map(|key| server.engine.hash(key)).collect();
         let tx = server.engine.begin(Latched::Hashes(&hashes), &mut buf);
