@@ -4,7 +4,6 @@ use crate::events::changed_keys::ChangedKeys;
 use crate::server::Server;
 use sexton_engine::{Latched, TxBuf};
 use std::cell::RefCell;
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -91,14 +90,36 @@ pub(super) enum Unchanged {
 #[derive(Debug)]
 pub(super) struct ReadKeys {
     changed: Arc<ChangedKeys>,
-    read: RefCell<HashSet<u64>>,
+    read: RefCell<Hashes>,
+}
+
+/// Hashes of keys: a request may read as many keys as it has elements.
+#[derive(Debug, Default)]
+struct Hashes {
+    all: Vec<u64>,
+    is_sorted: bool,
+}
+
+impl Hashes {
+    fn push(&mut self, hash: u64) {
+        self.all.push(hash);
+        self.is_sorted = false;
+    }
+
+    fn sorted(&mut self) -> &[u64] {
+        if !self.is_sorted {
+            self.all.sort_unstable();
+            self.is_sorted = true;
+        }
+        &self.all
+    }
 }
 
 impl Unchanged {
     /// This key is read.
     pub(super) fn note(&self, db: usize, key: &[u8]) {
         if let Self::Read(keys) = self {
-            keys.read.borrow_mut().insert(keys.changed.hash(db, key));
+            keys.read.borrow_mut().push(keys.changed.hash(db, key));
         }
     }
 
@@ -107,7 +128,7 @@ impl Unchanged {
         match self {
             Self::Unasked => true,
             Self::Named(changed) => !changed.load(Ordering::Acquire),
-            Self::Read(keys) => !keys.changed.take_any_of(&keys.read.borrow()),
+            Self::Read(keys) => !keys.changed.take_any_of(keys.read.borrow_mut().sorted()),
         }
     }
 }
