@@ -11,7 +11,7 @@ import random
 import threading
 import time
 
-from harness.resp import ReplyError, encode, to_bytes
+from harness.resp import ReplyError, encode_all
 from harness.server import Server
 from harness.steps import Steps
 
@@ -57,10 +57,6 @@ WAITING = {
 WAYS = ["SIGTERM", "SIGTERM with save points", "SHUTDOWN", "SHUTDOWN SAVE", "SHUTDOWN NOSAVE"]
 
 
-def request(words):
-    return encode([to_bytes(word) for word in words])
-
-
 def fill(server):
     client = server.connect()
     for start in range(0, ELEMENTS, 1000):
@@ -82,8 +78,7 @@ def quietly(work):
 
 def repeat(server, requests):
     """A client that sends without waiting, and drops the replies."""
-    connection = server.connect()
-    load = b"".join(map(request, requests))
+    connection, load = server.connect(), encode_all(requests)
 
     def send():
         while True:
@@ -103,7 +98,7 @@ def start(server, name):
     words, clients = WAITING[name]
     connections = [server.connect() for _ in range(clients)]
     for connection in connections:
-        connection.send_raw(request(words))
+        connection.send([words])
     return connections
 
 
@@ -126,14 +121,14 @@ def tell(server, way, tasks):
         server.process.terminate()
         return True
     client = server.connect(timeout_s=END_MAX_S)
-    client.send_raw(request(way.split()))
+    client.send([way.split()])
     is_endless = any(name.startswith("an endless") for name in tasks)
     with contextlib.suppress(OSError):
         refusal = client.read_node().raw
         if not (is_endless and refusal.startswith(b"-BUSY")):
             print(f"      {refusal[:100]}")
             return False
-        client.send_raw(request(("SHUTDOWN", "NOSAVE")))
+        client.send([("SHUTDOWN", "NOSAVE")])
     return True
 
 

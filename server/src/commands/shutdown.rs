@@ -46,12 +46,12 @@ fn shutdown(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         // Their writes are lost with them, as in Redis.
         ctx.server.running_scripts.give_up();
     } else if !scripts_have_ended(ctx.server) {
-        ctx.server.running_scripts.go_on();
+        ctx.server.running_scripts.need_not_hurry();
         return Err(busy(ctx.server.running_scripts.oldest_is_function()));
     }
     let wanted = (save || no_save).then_some(save);
     if rdb::save_before_exit(ctx.server, wanted).is_err() && !request.force {
-        ctx.server.running_scripts.go_on();
+        ctx.server.running_scripts.need_not_hurry();
         return Err(CommandError::text("ERR Errors trying to SHUTDOWN. Check logs."));
     }
     ctx.server.running_scripts.give_up();

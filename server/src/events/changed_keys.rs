@@ -11,16 +11,19 @@ const KEYS_MAX: usize = 1 << 20;
 #[derive(Debug, Default)]
 pub struct ChangedKeys {
     hasher: RandomState,
-    /// `None`: any key may have changed.
-    hashes: Mutex<Changed>,
+    changed: Mutex<Changed>,
 }
 
-#[derive(Debug)]
-struct Changed(Option<HashSet<u64>>);
+#[derive(Debug, Default)]
+struct Changed {
+    hashes: HashSet<u64>,
+    /// Any key may have changed; the hashes do not matter.
+    is_any: bool,
+}
 
-impl Default for Changed {
-    fn default() -> Self {
-        Self(Some(HashSet::new()))
+impl Changed {
+    fn note_any(&mut self) {
+        *self = Self { hashes: HashSet::new(), is_any: true };
     }
 }
 
@@ -34,30 +37,26 @@ impl ChangedKeys {
     /// A key has changed.
     pub(super) fn add(&self, db: usize, key: &[u8]) {
         let hash = self.hash(db, key);
-        let mut changed = self.hashes.lock();
-        if let Some(hashes) = &mut changed.0 {
-            hashes.insert(hash);
-            if hashes.len() > KEYS_MAX {
-                changed.0 = None;
+        let mut changed = self.changed.lock();
+        if !changed.is_any {
+            changed.hashes.insert(hash);
+            if changed.hashes.len() > KEYS_MAX {
+                changed.note_any();
             }
         }
     }
 
     /// A whole database has changed.
     pub(super) fn add_all(&self) {
-        self.hashes.lock().0 = None;
+        self.changed.lock().note_any();
     }
 
     /// True if one of these keys, sorted by their hashes, has changed since this was asked before.
     #[must_use]
     pub fn take_any_of(&self, read: &[u64]) -> bool {
-        let mut changed = self.hashes.lock();
-        match &mut changed.0 {
-            Some(hashes) => {
-                std::mem::take(hashes).iter().any(|hash| read.binary_search(hash).is_ok())
-            }
-            None => true,
-        }
+        let mut changed = self.changed.lock();
+        let hashes = std::mem::take(&mut changed.hashes);
+        changed.is_any || hashes.iter().any(|hash| read.binary_search(hash).is_ok())
     }
 }
 

@@ -20,11 +20,15 @@ const ROOM_KEPT: usize = 64;
 pub struct WatchRegistry {
     /// Registrations, records among them.
     watched: AtomicUsize,
-    /// Records of all changes, and their number.
-    records: Mutex<Vec<Arc<ChangedKeys>>>,
-    recorded: AtomicUsize,
+    all: Mutex<Watches>,
+}
+
+#[derive(Debug, Default)]
+struct Watches {
     /// By database, then by key.
-    keys: Mutex<HashMap<usize, HashMap<Vec<u8>, Watchers>>>,
+    keys: HashMap<usize, HashMap<Vec<u8>, Watchers>>,
+    /// Records of all changes.
+    records: Vec<Arc<ChangedKeys>>,
 }
 
 impl WatchRegistry {
@@ -37,8 +41,8 @@ impl WatchRegistry {
     /// Sets `dirty` at the next change of `key`; false if it is already registered. To be called under the key's latch.
     #[must_use]
     pub fn watch(&self, db: usize, key: &[u8], dirty: &Arc<AtomicBool>) -> bool {
-        let mut keys = self.keys.lock();
-        let watchers = keys.entry(db).or_default().entry(key.to_vec()).or_default();
+        let mut all = self.all.lock();
+        let watchers = all.keys.entry(db).or_default().entry(key.to_vec()).or_default();
         if watchers.iter().any(|other| Arc::ptr_eq(other, dirty)) {
             return false;
         }
@@ -49,7 +53,7 @@ impl WatchRegistry {
 
     /// Takes one registration back.
     pub fn unwatch(&self, db: usize, key: &[u8], dirty: &Arc<AtomicBool>) {
-        let mut keys = self.keys.lock();
+        let keys = &mut self.all.lock().keys;
         let Some(of_db) = keys.get_mut(&db) else { return };
         let Some(watchers) = of_db.get_mut(key) else { return };
         if let Some(at) = watchers.iter().position(|other| Arc::ptr_eq(other, dirty)) {
@@ -72,33 +76,30 @@ impl WatchRegistry {
     #[must_use]
     pub fn record(&self) -> Arc<ChangedKeys> {
         let changed = Arc::default();
-        self.records.lock().push(Arc::clone(&changed));
-        self.recorded.fetch_add(1, Ordering::SeqCst);
-        self.watched.fetch_add(1, Ordering::SeqCst);
+        self.all.lock().records.push(Arc::clone(&changed));
+        self.watched.fetch_add(1, Ordering::Relaxed);
         changed
     }
 
     /// Nobody asks for this record any more.
     pub fn stop_record(&self, changed: &Arc<ChangedKeys>) {
-        let mut records = self.records.lock();
+        let records = &mut self.all.lock().records;
         if let Some(at) = records.iter().position(|other| Arc::ptr_eq(other, changed)) {
             records.swap_remove(at);
-            self.recorded.fetch_sub(1, Ordering::Relaxed);
             self.watched.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
     /// A whole database is emptied, or exchanged: those who watch single keys are told by [`touch`](Self::touch).
     pub fn touch_all(&self) {
-        self.records.lock().iter().for_each(|record| record.add_all());
+        self.all.lock().records.iter().for_each(|record| record.add_all());
     }
 
     /// `key` was changed.
     pub fn touch(&self, db: usize, key: &[u8]) {
-        if self.recorded.load(Ordering::Relaxed) != 0 {
-            self.records.lock().iter().for_each(|record| record.add(db, key));
-        }
-        if let Some(watchers) = self.keys.lock().get(&db).and_then(|of_db| of_db.get(key)) {
+        let all = self.all.lock();
+        all.records.iter().for_each(|record| record.add(db, key));
+        if let Some(watchers) = all.keys.get(&db).and_then(|of_db| of_db.get(key)) {
             watchers.iter().for_each(|dirty| dirty.store(true, Ordering::Release));
         }
     }
@@ -106,7 +107,7 @@ impl WatchRegistry {
     /// The watched keys of a database.
     #[must_use]
     pub fn keys_of(&self, db: usize) -> Vec<Vec<u8>> {
-        self.keys.lock().get(&db).map_or_else(Vec::new, |of_db| of_db.keys().cloned().collect())
+        self.all.lock().keys.get(&db).map_or_else(Vec::new, |of_db| of_db.keys().cloned().collect())
     }
 }
 
@@ -132,7 +133,7 @@ mod tests {
         registry.unwatch(0, b"k", &a);
         registry.unwatch(1, b"k", &b);
         assert!(!registry.is_used());
-        assert!(registry.keys.lock().is_empty());
+        assert!(registry.all.lock().keys.is_empty());
     }
 
     #[test]
@@ -143,7 +144,7 @@ mod tests {
         // One stays.
         numbers.skip(1).for_each(|number| registry.unwatch(0, &number.to_le_bytes(), &dirty));
         assert_eq!(registry.keys_of(0), [0_u32.to_le_bytes()]);
-        let room = registry.keys.lock().get(&0).map(HashMap::capacity);
+        let room = registry.all.lock().keys.get(&0).map(HashMap::capacity);
         assert!(room.is_some_and(|room| room <= ROOM_KEPT), "{room:?}");
     }
 }

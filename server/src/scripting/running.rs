@@ -210,6 +210,14 @@ impl RunningScripts {
         }
     }
 
+    /// A request to end was refused: nothing needs to hurry, unless another one has come further.
+    pub fn need_not_hurry(&self) {
+        let mut all = self.all.lock();
+        if all.ending == Ending::Hurries {
+            all.ending = Ending::No;
+        }
+    }
+
     /// The server does not end after all: what begins from now on takes as long as it takes.
     pub fn go_on(&self) {
         self.all.lock().ending = Ending::No;
@@ -287,8 +295,11 @@ mod tests {
         assert_eq!((told(&script), told(&other)), ((false, false), (true, false)));
         assert_eq!(told(&scripts.start(1)), (false, false));
         assert_eq!(told(&scripts.start_other(1)), (true, false));
+        scripts.need_not_hurry();
+        assert_eq!(told(&scripts.start_other(1)), (false, false));
         scripts.give_up();
         scripts.hurry();
+        scripts.need_not_hurry();
         assert_eq!((told(&script), told(&other)), ((true, true), (true, true)));
         assert_eq!(told(&scripts.start(1)), (true, true));
         scripts.go_on();

@@ -22,6 +22,11 @@ def to_bytes(arg):
     return str(arg).encode()
 
 
+def encode_all(requests):
+    """Requests whose arguments may be str and int, too."""
+    return b"".join(encode([to_bytes(arg) for arg in request]) for request in requests)
+
+
 class ProtocolError(Exception):
     """The server sent bytes that are not RESP."""
 
@@ -164,6 +169,10 @@ class Connection:
     def send_raw(self, data):
         self.sock.sendall(data)
 
+    def send(self, requests):
+        """Sends requests (lists of arguments) whose replies are read later."""
+        self.send_raw(encode_all(requests))
+
     def read_node(self):
         """The next reply."""
         while True:
@@ -191,7 +200,7 @@ class Connection:
 
     def pipeline(self, requests):
         """Sends all requests (lists of arguments), returns their replies as nodes."""
-        self.send_raw(b"".join(encode([to_bytes(a) for a in r]) for r in requests))
+        self.send(requests)
         return [self.read_node() for _ in requests]
 
     def node(self, *args):
