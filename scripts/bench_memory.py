@@ -5,8 +5,8 @@ Fixed buffers are part of the first million keys, so the figure is the slope abo
 bytes, values are random, persistence and the memory bound are off. RSS is read once it is stable
 (flush and compaction done).
 
-Then, as a cache: the number of keys with 64-byte values kept under `maxmemory-policy allkeys-lru` at three bounds, compared with
-redis-server; Sexton runs with its log, as in normal use.
+Then, as a cache: the number of keys kept under `maxmemory-policy allkeys-lru` at three bounds, compared with redis-server;
+Sexton runs with its log, as in normal use.
 """
 
 import argparse
@@ -18,9 +18,11 @@ from harness.server import Server, process_rss_bytes
 #: value bytes -> (keys at the end, wanted bytes per key at most)
 CASES = {8: (10_000_000, 58), 64: (10_000_000, 114), 1024: (3_000_000, 1338)}
 FIRST = 1_000_000
-#: maxmemory in MB -> keys that are written, about two and a half times as many as redis-server keeps
-BOUNDS = {100: 1_500_000, 256: 4_000_000, 1024: 16_000_000}
-KEPT_VALUE_BYTES = 64
+#: maxmemory in MB
+BOUNDS = (100, 256, 1024)
+#: keys that are written, by about as many as redis-server keeps, and its bytes of memory a key beside the value
+KEPT_WRITTEN = 2.5
+KEPT_BESIDE_BYTES = 110
 #: of what redis-server keeps
 KEPT_SHARE = 0.9
 SHARE_AT_1024 = 0.85
@@ -52,13 +54,13 @@ def bytes_per_key(kind, value_bytes, first, last, extra):
     return low, high, (high - low) / (last - first)
 
 
-def keys_kept(kind, bound_mb, keys, extra):
+def keys_kept(kind, bound_mb, value_bytes, keys, extra):
     """Number of `keys` that are kept, and the resident memory with them."""
     made = {"maxmemory": f"{bound_mb}mb", "maxmemory-policy": "allkeys-lru", "appendonly": "yes" if kind == "sexton" else "no"}
     if kind == "sexton":
         made.update(option.split("=", 1) for option in extra)
     with Server(kind, made) as server:
-        load_keys(server.port, 0, keys, KEPT_VALUE_BYTES, random_values=True)
+        load_keys(server.port, 0, keys, value_bytes, random_values=True)
         rss = quiet_rss(server)
         connection = server.connect(timeout_s=300)
         kept = connection.cmd("DBSIZE")
@@ -68,18 +70,21 @@ def keys_kept(kind, bound_mb, keys, extra):
 
 def compare_kept(args, report):
     kinds = [kind for kind in args.servers.split(",") if kind in ("sexton", "redis")]
-    for bound, keys in BOUNDS.items():
-        keys = keys // 10 if args.quick else keys
-        bound = bound // 10 if args.quick else bound
-        kept = {}
-        for kind in kinds:
-            kept[kind], rss = keys_kept(kind, bound, keys, args.option)
-            report.add({"value_bytes": KEPT_VALUE_BYTES, "server": kind, "bound_mb": bound, "keys_last": keys,
-                        "keys_kept": kept[kind], "rss_last": rss})
-            print(f"{bound:5} MB  {kind:8} {kept[kind]:9} keys kept, resident {rss / (bound << 20):.2f} of the bound", flush=True)
-        if len(kept) == 2:
-            share = kept["sexton"] / kept["redis"]
-            print(f"{bound:5} MB  share of redis {share:.2f}, wanted >= {KEPT_SHARE}: {'met' if share >= KEPT_SHARE else 'NOT met'}")
+    for value_bytes in (int(size) for size in args.kept_values.split(",")):
+        for bound in BOUNDS:
+            bound = bound // 10 if args.quick else bound
+            keys = int(KEPT_WRITTEN * (bound << 20) / (value_bytes + KEPT_BESIDE_BYTES))
+            kept = {}
+            for kind in kinds:
+                kept[kind], rss = keys_kept(kind, bound, value_bytes, keys, args.option)
+                report.add({"value_bytes": value_bytes, "server": kind, "bound_mb": bound, "keys_last": keys,
+                            "keys_kept": kept[kind], "rss_last": rss})
+                print(f"{bound:5} MB  {value_bytes:5} bytes  {kind:8} {kept[kind]:9} keys kept, resident {rss / (bound << 20):.2f} of the bound",
+                      flush=True)
+            if len(kept) == 2:
+                share = kept["sexton"] / kept["redis"]
+                met = "met" if share >= KEPT_SHARE else "NOT met"
+                print(f"{bound:5} MB  {value_bytes:5} bytes  share of redis {share:.2f}, wanted >= {KEPT_SHARE}: {met}")
 
 
 def main():
@@ -87,6 +92,7 @@ def main():
     parser.add_argument("--servers", default="sexton,redis,valkey")
     parser.add_argument("--values", default="8,64,1024", help="value sizes in bytes")
     parser.add_argument("--kept-only", action="store_true", help="only what is kept under allkeys-lru")
+    parser.add_argument("--kept-values", default="64,1024", help="their value sizes in bytes")
     parser.add_argument("--quick", action="store_true", help="a tenth of the keys")
     parser.add_argument("--option", action="append", default=[], help="directive for sexton, name=value")
     args = parser.parse_args()

@@ -5,13 +5,16 @@ use crate::huge_page;
 use parking_lot::Mutex;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 const CHUNK_BYTES: usize = REGION_BYTES / 2;
 /// Chunks are mapped two at a time, in one huge page where the system has them: entries are anywhere,
 /// and with small pages nearly every look-up would miss the translation cache too.
 pub(super) const REGION_BYTES: usize = huge_page::HUGE_PAGE_BYTES;
-/// Free pages whose memory is kept; what is freed beyond is given back to the system.
+/// Free pages whose memory is kept without a bound of memory; what is freed beyond is given back to the system.
 const KEEP_PAGES: usize = 256;
+/// Under a bound, kept pages have at most one part in this many of it.
+const KEEP_SHARE: u64 = 128;
 /// One bit of every pair.
 const PAIRS: u64 = 0x5555_5555_5555_5555;
 
@@ -121,9 +124,15 @@ impl Chunks {
 }
 
 /// Pages of all shards: a page that one gives back serves any other, in any class.
-#[derive(Default)]
 pub struct PagePool {
     chunks: Mutex<Chunks>,
+    keep_pages: AtomicUsize,
+}
+
+impl Default for PagePool {
+    fn default() -> Self {
+        Self { chunks: Mutex::default(), keep_pages: AtomicUsize::new(KEEP_PAGES) }
+    }
 }
 
 // SAFETY: the pointers are to memory mapped by the pool, which hands out each page to one owner.
@@ -142,6 +151,13 @@ impl PagePool {
     #[cfg(test)]
     pub(super) fn chunks(&self) -> usize {
         self.chunks.lock().all.len()
+    }
+
+    /// Keeps less of what is free from now on where the memory of the process is bounded (`bound_bytes` is not 0).
+    pub fn set_bound(&self, bound_bytes: u64) {
+        let share = usize::try_from(bound_bytes / KEEP_SHARE).unwrap_or(usize::MAX) / SMALL_BYTES;
+        let pages = if bound_bytes == 0 { KEEP_PAGES } else { share.min(KEEP_PAGES) };
+        self.keep_pages.store(pages, Ordering::Relaxed);
     }
 
     /// Bytes of pages that nobody uses but whose memory is kept: at most 4 MB.
@@ -192,7 +208,7 @@ impl PagePool {
     /// It came from `allocate(size)` of this pool and is not used any more.
     pub(super) unsafe fn release(&self, page: Page, size: PageSize) {
         let mut chunks = self.chunks.lock();
-        let keep = chunks.dirty_pages < KEEP_PAGES;
+        let keep = chunks.dirty_pages < self.keep_pages.load(Ordering::Relaxed);
         let chunk = &mut chunks.all[page.chunk as usize];
         let offset = page.start.as_ptr() as usize - chunk.start.as_ptr() as usize;
         let mask = size.mask() << (offset / SMALL_BYTES);

@@ -526,6 +526,16 @@ fn pages_serve_other_shards_and_sizes() {
     assert_eq!(pool.chunks(), chunks);
     drop((first, second));
     assert_eq!(pool.idle_bytes(), 4 << 20, "what is idle beyond that has no memory");
+    for (bound, kept) in [(128 << 20, 1 << 20), (16 << 20, 128 << 10), (4 << 30, 4 << 20)] {
+        let pool = PagePool::new();
+        pool.set_bound(bound);
+        let mut table = Table::new(std::sync::Arc::clone(&pool));
+        for n in 0..80_000_u64 {
+            put(&mut table, &n.to_le_bytes(), &[1; 80]);
+        }
+        drop(table);
+        assert_eq!(pool.idle_bytes(), kept, "under a bound of {bound}");
+    }
 }
 
 #[test]

@@ -51,6 +51,9 @@ pub struct TableOptions {
     pub filter_bits_per_key: u8,
     /// Bytes collected before a write to the device.
     pub chunk_bytes: usize,
+    /// Memory that the hashes of a table's keys may take until its filter is made, in bytes: see
+    /// [`TableBuilder::is_full`].
+    pub hashes_bytes_max: usize,
 }
 
 impl Default for TableOptions {
@@ -60,6 +63,7 @@ impl Default for TableOptions {
             compression: Compression::Lz4,
             filter_bits_per_key: 10,
             chunk_bytes: 1 << 20,
+            hashes_bytes_max: usize::MAX,
         }
     }
 }
@@ -89,11 +93,12 @@ impl fmt::Debug for BuilderBuffers {
 }
 
 impl BuilderBuffers {
-    /// Clears them for the next table, with enough of `out` kept for chunks of `chunk_bytes` and what follows the blocks.
-    fn clear(&mut self, chunk_bytes: usize) {
+    /// Clears them for the next table, with enough of `out` kept for chunks and what follows the blocks.
+    fn clear(&mut self, options: &TableOptions) {
         self.out.clear();
-        self.out.shrink_to(chunk_bytes.saturating_mul(KEPT_CHUNKS));
+        self.out.shrink_to(options.chunk_bytes.saturating_mul(KEPT_CHUNKS));
         self.hashes.clear();
+        self.hashes.shrink_to(options.hashes_bytes_max / size_of::<u64>());
         self.block.clear();
         self.index.clear();
         self.last_key.clear();
@@ -139,7 +144,7 @@ impl TableBuilder {
         options: TableOptions,
         mut buffers: BuilderBuffers,
     ) -> Self {
-        buffers.clear(options.chunk_bytes);
+        buffers.clear(&options);
         let properties = Properties::default();
         Self { file, number, options, buffers, properties, last_seq: 0, written: 0 }
     }
@@ -161,6 +166,14 @@ impl TableBuilder {
     #[inline]
     pub fn data_bytes(&self) -> u64 {
         self.written + (self.buffers.out.len() + self.buffers.block.len()) as u64
+    }
+
+    /// Whether a table that should have about `bytes` bytes of data has them, or as many keys as memory allows.
+    #[must_use]
+    #[inline]
+    pub fn is_full(&self, bytes: u64) -> bool {
+        self.data_bytes() >= bytes
+            || self.buffers.hashes.len() >= self.options.hashes_bytes_max / size_of::<u64>()
     }
 
     /// Adds a version. Keys ascend; the versions of one key come newest first.

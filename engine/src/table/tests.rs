@@ -52,6 +52,27 @@ fn read_all(table: &Arc<Table>, mode: ReadMode) -> TableResult<Vec<Entry>> {
     Ok(out)
 }
 
+#[test]
+fn a_table_is_full_at_its_size_or_with_as_many_keys_as_memory_allows() {
+    const KEYS: u64 = 1000;
+    let file = MemFile::new(Path::new(PATH), Vec::new());
+    let options = TableOptions { hashes_bytes_max: KEYS as usize * 8, ..TableOptions::default() };
+    let mut builder = TableBuilder::new(file, 7, options, BuilderBuffers::default());
+    for key in 0..KEYS {
+        assert!(!builder.is_full(1 << 20), "{key} keys");
+        // A second version of a key needs no second hash.
+        for seq in [2, 1] {
+            builder.add(&key.to_be_bytes(), seq, Meta::default(), b"").unwrap();
+        }
+    }
+    assert!(builder.is_full(1 << 20));
+    let (_, buffers) = builder.finish(0, true).unwrap();
+    let file = MemFile::new(Path::new(PATH), Vec::new());
+    let mut builder = TableBuilder::new(file, 8, options, buffers);
+    builder.add(b"k", 1, Meta::default(), &[0; 5000]).unwrap();
+    assert!(!builder.is_full(6000) && builder.is_full(5000));
+}
+
 fn all_options() -> Vec<TableOptions> {
     let mut all = Vec::new();
     for compression in [Compression::None, Compression::Lz4, Compression::Zstd] {

@@ -226,8 +226,7 @@ impl<'a> Merge<'a> {
             } else if fate == Fate::Tree && !(input.meta().is_tombstone() && below.allows(key, seq))
             {
                 // A key never straddles two tables of a level.
-                let full =
-                    self.writer.as_ref().is_some_and(|w| w.data_bytes() >= self.job.output_bytes);
+                let full = self.writer.as_ref().is_some_and(|w| w.is_full(self.job.output_bytes));
                 if full && key != last_key {
                     self.close()?;
                 }
@@ -239,7 +238,7 @@ impl<'a> Merge<'a> {
                     }
                 };
                 open.add(key, seq, input.meta(), input.value())?;
-                if open.data_bytes() >= self.job.output_bytes {
+                if open.is_full(self.job.output_bytes) {
                     last_key.clear();
                     last_key.extend_from_slice(key);
                 }

@@ -140,6 +140,13 @@ impl TableWriter {
         self.builder.as_ref().map_or(0, TableBuilder::data_bytes)
     }
 
+    /// See [`TableBuilder::is_full`].
+    #[must_use]
+    #[inline]
+    pub fn is_full(&self, bytes: u64) -> bool {
+        self.builder.as_ref().is_some_and(|builder| builder.is_full(bytes))
+    }
+
     /// Ends the table, with the claim of rule C3, and opens it. Its file goes with the last reference
     /// unless an edit makes it part of the tree.
     ///

@@ -30,6 +30,12 @@ const REWRITE_BYTES_MIN: u64 = 1 << 20;
 /// Of what a merge may read ahead, a writer of tables gathers one part of this many.
 const CHUNK_SHARE: u64 = 4;
 
+/// The hashes of the keys of one table take, while it is written, at most one part in this many of the same, ...
+const HASHES_SHARE: u64 = 2;
+
+/// ... or this much, if that is more.
+const HASHES_BYTES_MIN: usize = 512 << 10;
+
 /// Limit on a block that a merge input holds while other inputs are ahead of it, as a multiple of its read-ahead.
 const HELD_BLOCK_TIMES: usize = 4;
 
@@ -309,6 +315,8 @@ impl VersionSet {
         let chunk_max = usize::try_from(read_max / CHUNK_SHARE);
         let chunk_max = chunk_max.unwrap_or(usize::MAX).max(TRANSFER_BYTES_MIN);
         options.chunk_bytes = options.chunk_bytes.max(file.style().transfer_bytes).min(chunk_max);
+        let hashes_max = usize::try_from(read_max / HASHES_SHARE).unwrap_or(usize::MAX);
+        options.hashes_bytes_max = hashes_max.max(HASHES_BYTES_MIN);
         let buffers = self.shared.spare.lock().pop().unwrap_or_default();
         let builder = Some(TableBuilder::new(file, number, options, buffers));
         Ok(TableWriter { builder, storage, path, place, shared: Arc::clone(&self.shared) })

@@ -228,6 +228,7 @@ impl Engine {
     fn update_shares(&self) {
         let inner = self.inner();
         let (bound, options) = (inner.memory.shares.get(), &inner.options);
+        inner.memory.pages.set_bound(bound.bytes);
         inner.memory.pool.resize(bound.memtable_bytes as usize, bound.bytes != 0);
         inner.versions.set_cache_bytes(buffer_bytes(bound.bytes, options.block_cache_bytes as u64));
         inner.versions.set_merge_read_bytes_max(buffer_bytes(bound.bytes, u64::MAX));

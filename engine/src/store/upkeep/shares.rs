@@ -19,7 +19,7 @@ pub struct MemoryBound {
 const BUFFER_SHARE: u64 = 32;
 
 /// The machinery of the store takes at most this many such shares of the bound, ...
-const MACHINERY_SHARES: u128 = 13;
+const MACHINERY_SHARES: u128 = 10;
 
 /// ... or, if that is less, this much for threads, files, room in the table's pages and allocator overhead, plus
 /// the shares of its parts.
@@ -28,8 +28,8 @@ const MACHINERY_BYTES: u64 = 16 << 20;
 /// What merges read ahead and write behind hardly takes more than this.
 const MERGES_BYTES: u64 = 32 << 20;
 
-/// Memtables that are filled, flushed and kept for reuse.
-const MEMTABLES: u128 = 3;
+/// Memtables that are filled, flushed and kept for reuse, in halves.
+const HALF_MEMTABLES: u128 = 5;
 
 /// What the store's machinery may take at most.
 #[derive(Clone, Copy, Debug)]
@@ -48,13 +48,11 @@ pub(in crate::store) fn machinery_bytes(bound_bytes: u64, max: &MachineryMax) ->
     let bound = u128::from(bound_bytes);
     let share = |max_bytes: u64| (u128::from(max_bytes) * u128::from(BUFFER_SHARE)).min(bound);
     let graves = if max.graves_bytes == 0 { u64::MAX } else { max.graves_bytes };
-    let parts = MEMTABLES * share(max.memtable_bytes)
-        + share(max.log_buffer_bytes)
+    let parts = HALF_MEMTABLES * share(max.memtable_bytes) / 2
         + share(max.block_cache_bytes)
-        + share(graves)
         + share(MERGES_BYTES)
-        // Filters and indexes.
-        + bound;
+        // The log's buffer, graves, and filters and indexes may have a share each, but hardly ever have it together.
+        + share(max.log_buffer_bytes).max(share(graves)).max(bound);
     let fixed = u128::from(MACHINERY_BYTES) * u128::from(BUFFER_SHARE);
     let all = (fixed + parts).min(MACHINERY_SHARES * bound) / u128::from(BUFFER_SHARE);
     u64::try_from(all).unwrap_or(bound_bytes)

@@ -36,7 +36,7 @@ impl<'a> RunWriter<'a> {
 
     /// Adds a grave: keys ascending, the graves of a key newest first.
     pub(super) fn add(&mut self, key: &[u8], d: Seq) -> TableResult<()> {
-        let full = self.writer.as_ref().is_some_and(|w| w.data_bytes() >= self.file_bytes);
+        let full = self.writer.as_ref().is_some_and(|w| w.is_full(self.file_bytes));
         if full && self.last_key != key {
             self.close()?;
         }
@@ -46,7 +46,7 @@ impl<'a> RunWriter<'a> {
         };
         writer.add(key, d, Meta::tombstone(), b"")?;
         self.graves += 1;
-        if writer.data_bytes() >= self.file_bytes {
+        if writer.is_full(self.file_bytes) {
             self.last_key.clear();
             self.last_key.extend_from_slice(key);
         }
