@@ -80,7 +80,7 @@ impl Connection {
             }
             self.output.extend_from_slice(bytes);
         } else if self.output.is_empty() {
-            self.session.above_soft_limit_s(false);
+            self.session.above_soft_limit(false);
         }
         worker.reply.truncate(0);
         worker.reply.buf_mut().shrink_to(4 * TURN_REPLY_BYTES);
@@ -190,6 +190,6 @@ impl Connection {
     fn all_is_sent(&mut self) {
         self.output = Vec::new();
         self.sent = 0;
-        self.session.above_soft_limit_s(false);
+        self.session.above_soft_limit(false);
     }
 }

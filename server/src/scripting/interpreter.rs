@@ -317,6 +317,15 @@ impl Interpreter {
         if self.memory_max_bytes.replace(limits.memory_max_bytes) != limits.memory_max_bytes {
             // Only a state without an allocator of its own refuses this.
             let _ = self.lua.set_memory_limit(limits.memory_max_bytes);
+            self.bridge.set_memory_max(limits.memory_max_bytes);
+        }
+        // What programs before have left shall not be what this one has no memory for.
+        let libraries = self.library_bytes.get();
+        let left = self.lua.used_memory().saturating_sub(libraries);
+        if left > limits.memory_max_bytes.saturating_sub(libraries) / 2
+            && limits.memory_max_bytes > 0
+        {
+            self.collect();
         }
     }
 

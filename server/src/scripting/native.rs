@@ -15,11 +15,11 @@ use super::watch::{Stop, Watch};
 use crate::interop::c_numbers::general;
 use crate::resp::{Args, Reply};
 use mlua::ffi::{
-    LUA_ERRMEM, LUA_GLOBALSINDEX, LUA_REGISTRYINDEX, LUA_TBOOLEAN, LUA_TNIL, LUA_TNUMBER,
-    LUA_TSTRING, lua_CFunction, lua_State, lua_error, lua_gettop, lua_pcall, lua_pushcclosure,
-    lua_pushinteger, lua_pushlightuserdata, lua_pushvalue, lua_rawgeti_, lua_rawset, lua_rawseti_,
-    lua_remove, lua_replace, lua_settop, lua_toboolean, lua_tonumber, lua_touserdata, lua_type,
-    lua_upvalueindex, luaL_ref,
+    LUA_ERRMEM, LUA_GCCOLLECT, LUA_GCCOUNT, LUA_GLOBALSINDEX, LUA_REGISTRYINDEX, LUA_TBOOLEAN,
+    LUA_TNIL, LUA_TNUMBER, LUA_TSTRING, lua_CFunction, lua_State, lua_error, lua_gc, lua_gettop,
+    lua_pcall, lua_pushcclosure, lua_pushinteger, lua_pushlightuserdata, lua_pushvalue,
+    lua_rawgeti_, lua_rawset, lua_rawseti_, lua_remove, lua_replace, lua_settop, lua_toboolean,
+    lua_tonumber, lua_touserdata, lua_type, lua_upvalueindex, luaL_ref,
 };
 use mlua::{Error, Function, Lua, Result, Table, Value};
 use std::any::Any;
@@ -31,6 +31,9 @@ use std::rc::Rc;
 
 /// Buffers that have grown beyond this are given back after a run, in bytes.
 const KEPT_BUFFER_BYTES: usize = 64 << 10;
+
+/// Shorter replies are left to the collector's own pace, in bytes.
+const LARGE_REPLY_BYTES: usize = 64 << 10;
 
 /// Arguments of one call are at most so long together, in bytes.
 const REQUEST_MAX_BYTES: usize = i32::MAX as usize;
@@ -102,9 +105,30 @@ struct Shared {
     reply: UnsafeCell<Reply>,
     error: UnsafeCell<Vec<u8>>,
     panic: Cell<Option<Box<dyn Any + Send>>>,
+    /// The bound of the state's memory, in bytes; 0 for none.
+    memory_max_bytes: Cell<usize>,
 }
 
 impl Shared {
+    /// Frees what nobody can reach where a value of `bytes` might else be refused: when an allocation fails, this version of Lua
+    /// raises an error at once, whatever it could collect.
+    ///
+    /// # Safety
+    /// As [`push_text`](super::push::push_text).
+    unsafe fn make_room(&self, state: *mut lua_State, bytes: usize) {
+        let max_bytes = self.memory_max_bytes.get();
+        if bytes < LARGE_REPLY_BYTES || max_bytes == 0 {
+            return;
+        }
+        // SAFETY: as promised by the caller.
+        unsafe {
+            let used_bytes = (lua_gc(state, LUA_GCCOUNT, 0) as usize) << 10;
+            if used_bytes + 2 * bytes > max_bytes {
+                lua_gc(state, LUA_GCCOLLECT, 0);
+            }
+        }
+    }
+
     fn refuse(&self, text: &[u8]) -> Step {
         // SAFETY: nobody holds a part of the buffer while a request is made.
         let error = unsafe { &mut *self.error.get() };
@@ -283,7 +307,9 @@ unsafe fn answer(state: *mut lua_State, raises: bool) -> c_int {
             Step::Refused => false,
             Step::Replied if shared.is_error() => true,
             Step::Replied => {
-                push_reply(state, (*shared.reply.get()).bytes(), shared.error.get());
+                let reply = (*shared.reply.get()).bytes();
+                shared.make_room(state, reply.len());
+                push_reply(state, reply, shared.error.get());
                 return 1;
             }
         };
@@ -432,6 +458,7 @@ impl Bridge {
             reply: UnsafeCell::default(),
             error: UnsafeCell::default(),
             panic: Cell::new(None),
+            memory_max_bytes: Cell::new(0),
         });
         let pointer = Rc::as_ptr(&shared).cast_mut().cast();
         let mut main = std::ptr::null_mut();
@@ -468,6 +495,11 @@ impl Bridge {
             call,
             pcall,
         })
+    }
+
+    /// Sets the bound of the state's memory, in bytes.
+    pub(super) fn set_memory_max(&self, bytes: usize) {
+        self.shared.memory_max_bytes.set(bytes);
     }
 
     /// Keeps a program; answers its number.

@@ -267,9 +267,8 @@ impl Session {
         Some(self.created.elapsed().saturating_sub(Duration::from_millis(since_ms)))
     }
 
-    /// Notes whether more output waits than the soft limit allows, and answers for how many seconds
-    /// it has been so.
-    pub fn above_soft_limit_s(&self, is_above: bool) -> Option<u64> {
+    /// Notes whether more output waits than the soft limit allows, and answers for how long it has been so.
+    pub fn above_soft_limit(&self, is_above: bool) -> Option<Duration> {
         let since_ms = self.above_soft_since_ms.load(Ordering::Relaxed);
         if !is_above {
             if since_ms != 0 {
@@ -280,9 +279,9 @@ impl Session {
         let now_ms = self.created.elapsed().as_millis() as u64 + 1;
         if since_ms == 0 {
             self.above_soft_since_ms.store(now_ms, Ordering::Relaxed);
-            return Some(0);
+            return Some(Duration::ZERO);
         }
-        Some(now_ms.saturating_sub(since_ms) / 1000)
+        Some(Duration::from_millis(now_ms.saturating_sub(since_ms)))
     }
 
     /// Asks the connection to close; it does so at its next await.

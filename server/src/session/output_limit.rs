@@ -3,6 +3,7 @@
 use crate::log;
 use crate::session::Session;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// Unsent replies at which a connection without a hard limit is no longer read, in bytes.
 const PAUSE_BYTES: u64 = 64 << 20;
@@ -67,8 +68,8 @@ impl OutputLimit {
             return true;
         }
         let soft = self.soft_bytes.load(Ordering::Relaxed);
-        let above_s = session.above_soft_limit_s(soft != 0 && unsent >= soft);
-        above_s.is_some_and(|above_s| above_s > self.soft_s.load(Ordering::Relaxed))
+        let above = session.above_soft_limit(soft != 0 && unsent >= soft);
+        above.is_some_and(|above| above > Duration::from_secs(self.soft_s.load(Ordering::Relaxed)))
     }
 
     /// Closes the connection when `unsent` bytes are too many; true when it did.
@@ -116,5 +117,17 @@ mod tests {
         assert!(limit.is_overcome(&session, 1000));
         assert!(!limit.is_overcome(&session, 999), "the soft limit gives a thousand seconds");
         assert_eq!(limit.pause_bytes(), u64::MAX);
+    }
+
+    #[test]
+    fn the_time_of_a_soft_limit_ends_within_a_second() {
+        let (limit, mut session) = (OutputLimit::default(), Session::default());
+        limit.set_from("normal", b"normal 0 100 2").unwrap();
+        assert!(!limit.is_overcome(&session, 100));
+        let begun = session.created;
+        session.created = begun.checked_sub(Duration::from_millis(1900)).unwrap();
+        assert!(!limit.is_overcome(&session, 100));
+        session.created = begun.checked_sub(Duration::from_millis(2100)).unwrap();
+        assert!(limit.is_overcome(&session, 100));
     }
 }

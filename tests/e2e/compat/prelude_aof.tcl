@@ -5,7 +5,7 @@
 # `place`: the log's directory, or the server's, where a Redis before 7.0 has its log.
 proc remove_store {place} {
     foreach directory [list $place [file dirname $place]] {
-        foreach name {tree undo store-id LOCK imported-*} {
+        foreach name {tree undo store-id LOCK import-journal imported-*} {
             file delete -force {*}[glob -nocomplain -directory $directory $name]
         }
     }
