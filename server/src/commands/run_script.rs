@@ -32,7 +32,11 @@ const MEMORY_MAX_BYTES: u64 = 1 << 30;
 /// Minimum memory of a script regardless of the bounds, in bytes, without its libraries: part of it is used before anything runs.
 const MEMORY_MIN_BYTES: usize = 16 << 20;
 
-/// Interpreters larger than this are recreated after a script.
+/// What cannot be reached any more is freed after a script where an interpreter is larger than this: the next one has at least
+/// as much for itself.
+const COLLECTED_BYTES: usize = MEMORY_MIN_BYTES / 2;
+
+/// Interpreters that are still larger than this are recreated.
 const KEPT_BYTES: usize = 16 << 20;
 
 /// Bytes beyond that which the code of function libraries may take.
@@ -87,11 +91,12 @@ pub(super) fn with_interpreter<R>(
     }
     let result = run(&kept.interpreter, ctx);
     let scripts = &ctx.server.scripts;
-    let kept_bytes = KEPT_BYTES + kept.interpreter.library_bytes().min(LIBRARIES_KEPT_BYTES);
-    if kept.interpreter.is_sound() && kept.interpreter.memory_bytes() > kept_bytes {
+    let libraries = kept.interpreter.library_bytes().min(LIBRARIES_KEPT_BYTES);
+    if kept.interpreter.is_sound() && kept.interpreter.memory_bytes() > COLLECTED_BYTES + libraries
+    {
         kept.interpreter.collect();
     }
-    if kept.interpreter.memory_bytes() > kept_bytes || !kept.interpreter.is_sound() {
+    if kept.interpreter.memory_bytes() > KEPT_BYTES + libraries || !kept.interpreter.is_sound() {
         scripts.count_interpreter(-kept.counted);
         return Ok(result);
     }

@@ -54,7 +54,6 @@ pub struct Interpreter {
     is_quiet: Rc<Cell<bool>>,
     /// The collector rests: a parser runs, or has run out of memory.
     is_resting: Rc<Cell<bool>>,
-    memory_max_bytes: Cell<usize>,
     is_broken: Cell<bool>,
 }
 
@@ -132,7 +131,6 @@ impl Interpreter {
             register,
             is_quiet,
             is_resting,
-            memory_max_bytes: Cell::new(0),
             is_broken: Cell::new(false),
         })
     }
@@ -314,18 +312,9 @@ impl Interpreter {
         self.json.reset();
         self.resp3.set(false);
         self.watch.begin(limits.started, limits.slice, limits.kill);
-        if self.memory_max_bytes.replace(limits.memory_max_bytes) != limits.memory_max_bytes {
+        if self.bridge.set_memory_max(limits.memory_max_bytes) {
             // Only a state without an allocator of its own refuses this.
             let _ = self.lua.set_memory_limit(limits.memory_max_bytes);
-            self.bridge.set_memory_max(limits.memory_max_bytes);
-        }
-        // What programs before have left shall not be what this one has no memory for.
-        let libraries = self.library_bytes.get();
-        let left = self.lua.used_memory().saturating_sub(libraries);
-        if left > limits.memory_max_bytes.saturating_sub(libraries) / 2
-            && limits.memory_max_bytes > 0
-        {
-            self.collect();
         }
     }
 

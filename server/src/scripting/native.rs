@@ -497,9 +497,9 @@ impl Bridge {
         })
     }
 
-    /// Sets the bound of the state's memory, in bytes.
-    pub(super) fn set_memory_max(&self, bytes: usize) {
-        self.shared.memory_max_bytes.set(bytes);
+    /// Notes the bound of the state's memory, in bytes; false if it is that already.
+    pub(super) fn set_memory_max(&self, bytes: usize) -> bool {
+        self.shared.memory_max_bytes.replace(bytes) != bytes
     }
 
     /// Keeps a program; answers its number.

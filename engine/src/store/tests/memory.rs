@@ -72,12 +72,7 @@ fn the_parts_of_the_table_are_what_the_table_says() {
     assert!(stats.dram_bytes <= large.table);
 }
 
-const MAX: MachineryMax = MachineryMax {
-    memtable_bytes: 64 << 20,
-    log_buffer_bytes: 64 << 20,
-    block_cache_bytes: 32 << 20,
-    graves_bytes: 64 << 20,
-};
+const MAX: MachineryMax = MachineryMax { memtable_bytes: 64 << 20, block_cache_bytes: 32 << 20 };
 
 /// A byte more of the bound is never less room, and the least bound for some data is the one at which it just fits.
 #[test]

@@ -79,9 +79,7 @@ impl Engine {
         let inner = self.inner();
         MachineryMax {
             memtable_bytes: inner.memory.shares.get().memtable_max_bytes,
-            log_buffer_bytes: inner.options.log_buffer_bytes as u64,
             block_cache_bytes: inner.options.block_cache_bytes as u64,
-            graves_bytes: inner.graveyard.spill.configured_max_bytes(),
         }
     }
 

@@ -35,10 +35,7 @@ const HALF_MEMTABLES: u128 = 5;
 #[derive(Clone, Copy, Debug)]
 pub(in crate::store) struct MachineryMax {
     pub(in crate::store) memtable_bytes: u64,
-    pub(in crate::store) log_buffer_bytes: u64,
     pub(in crate::store) block_cache_bytes: u64,
-    /// 0 for no bound.
-    pub(in crate::store) graves_bytes: u64,
 }
 
 /// What of a bound belongs to the machinery: memtables, the log's buffer, caches, merges, graves, filters, and what cannot
@@ -47,12 +44,11 @@ pub(in crate::store) fn machinery_bytes(bound_bytes: u64, max: &MachineryMax) ->
     // All of it times `BUFFER_SHARE`, so that a byte more of the bound never leaves less for data.
     let bound = u128::from(bound_bytes);
     let share = |max_bytes: u64| (u128::from(max_bytes) * u128::from(BUFFER_SHARE)).min(bound);
-    let graves = if max.graves_bytes == 0 { u64::MAX } else { max.graves_bytes };
     let parts = HALF_MEMTABLES * share(max.memtable_bytes) / 2
         + share(max.block_cache_bytes)
         + share(MERGES_BYTES)
-        // The log's buffer, graves, and filters and indexes may have a share each, but hardly ever have it together.
-        + share(max.log_buffer_bytes).max(share(graves)).max(bound);
+        // The log's buffer, graves, filters and indexes: each may take a share, but hardly ever do they together.
+        + bound;
     let fixed = u128::from(MACHINERY_BYTES) * u128::from(BUFFER_SHARE);
     let all = (fixed + parts).min(MACHINERY_SHARES * bound) / u128::from(BUFFER_SHARE);
     u64::try_from(all).unwrap_or(bound_bytes)

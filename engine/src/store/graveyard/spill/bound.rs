@@ -71,11 +71,6 @@ impl Spill {
         }
     }
 
-    /// `cemetery-max-memory`; 0 for none.
-    pub(in crate::store) fn configured_max_bytes(&self) -> u64 {
-        self.max_bytes.load(Ordering::Relaxed)
-    }
-
     pub(super) fn max_bytes(&self) -> u64 {
         let max = self.max_bytes.load(Ordering::Relaxed);
         match self.memory_bound_bytes.load(Ordering::Relaxed) / MEMORY_SHARE {
