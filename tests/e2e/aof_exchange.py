@@ -84,9 +84,20 @@ def digest(server):
 
 
 def copy_of(server):
-    directory = Path(tempfile.mkdtemp(prefix="sexton-test-exchange-"))
-    shutil.copytree(server.directory / "appendonlydir", directory / "appendonlydir")
-    return directory
+    """A copy of the server's append only files as one manifest names them: a flush may retire log meanwhile."""
+    files = server.directory / "appendonlydir"
+    manifest = files / "appendonly.aof.manifest"
+    for _ in range(100):
+        named = manifest.read_bytes()
+        directory = Path(tempfile.mkdtemp(prefix="sexton-test-exchange-"))
+        try:
+            shutil.copytree(files, directory / "appendonlydir")
+            if manifest.read_bytes() == named:
+                return directory
+        except shutil.Error:
+            pass  # a file of it was retired
+        shutil.rmtree(directory)
+    raise RuntimeError(f"{files} changed under each of 100 copies")
 
 
 def peer_on(kind, directory):
