@@ -1,6 +1,7 @@
 //! The state of one connection that commands can read and change.
 
 use super::kept_search::KeptSearch;
+use super::removal::Removal;
 use super::{
     Args, CommandError, CommandSpec, LogWait, LongReply, OnDatabases, Past, SnapshotSession, Tally,
 };
@@ -63,6 +64,8 @@ pub struct Client {
     pub past: Past,
     /// The search of a request that runs again.
     pub search: Option<Box<KeptSearch>>,
+    /// The removal of a request that runs again.
+    pub removal: Option<Removal>,
     /// What was loaded for the request so far is not needed any more: it goes before the next load.
     pub lets_go: bool,
     /// The wait requested by the current command: set by its handler, which found nothing.
@@ -387,10 +390,11 @@ impl Client {
         self.watch_dirty.store(false, Ordering::Release);
     }
 
-    /// The request has ended, or will not run again: so has its search.
+    /// The request has ended, or will not run again: so has what it has kept from run to run.
     #[inline]
-    pub fn end_search(&mut self, server: &Server) {
+    pub fn end_runs(&mut self, server: &Server) {
         self.lets_go = false;
+        self.removal = None;
         if let Some(kept) = self.search.take() {
             kept.unwatch(server);
         }

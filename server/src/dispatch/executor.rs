@@ -12,6 +12,7 @@ use super::latch::{Scope, each_key, latch};
 use super::load::{cold_keys_before, wants};
 use super::long_reply::{LongReply, OpenReply};
 use super::past::{Past, PastKeys};
+use super::removal::Removal;
 use super::replay_buf::ReplayBuf;
 use super::table::stores;
 use super::{
@@ -143,7 +144,10 @@ impl Executor {
             self.make_room(server, 1);
         }
         out.limit(written_max_bytes(server, &client.session));
-        let load_refused = std::mem::take(&mut client.load_refused);
+        let mut load_refused = std::mem::take(&mut client.load_refused);
+        if load_refused && client.removal.as_mut().is_some_and(Removal::shrink) {
+            (load_refused, client.lets_go) = (false, true);
+        }
         let outcome = match self.gate(server, client, args) {
             Ok((spec, Verdict::Run)) if self.hands_over(spec, args) => Outcome::Offload,
             Ok((spec, Verdict::Run)) if spec.class == Class::Script => {
@@ -194,7 +198,7 @@ impl Executor {
         out.limit(u64::MAX);
         if matches!(outcome, Outcome::Done(_)) {
             client.reply_mode.end_request();
-            client.end_search(server);
+            client.end_runs(server);
             client.is_heavy = false;
             client.past = Past::None;
             self.end_caching(client, args);
@@ -285,7 +289,8 @@ impl Executor {
             return self.run_ahead(server, client, (spec, args), out, now_ms);
         }
         let (engine, table, mark) = (&server.engine, self.table, out.len());
-        let started = client.past.begun().unwrap_or_else(Instant::now);
+        let begun = client.past.begun().or(client.removal.map(|removal| removal.begun()));
+        let started = begun.unwrap_or_else(Instant::now);
         let changes = &mut self.changes;
         let scope = Scope::of(spec, args, client);
         let long = match std::mem::take(&mut client.long_reply) {
@@ -368,6 +373,13 @@ impl Executor {
                         }
                         client.waiter = Some(Arc::clone(&waiter));
                         return Outcome::Blocks(waiter);
+                    }
+                    Ok(_) if client.removal.as_mut().is_some_and(Removal::take_goes_on) => {
+                        out.truncate(mark);
+                        let required = commit(server, tx, changes, scope, &self.hashes);
+                        tell(server, changes, required);
+                        // Nothing is wanted but another run.
+                        return Outcome::Cold(Vec::new());
                     }
                     Ok(_) if client.long_reply.is_wanted() => {
                         out.truncate(mark);

@@ -64,6 +64,9 @@ mod past;
 mod pieces;
 #[cfg(test)]
 mod refusal_tests;
+mod removal;
+#[cfg(test)]
+mod removal_tests;
 mod replay;
 mod replay_buf;
 #[cfg(test)]
@@ -109,6 +112,7 @@ pub use log_wait::LogWait;
 pub(crate) use long_reply::{LongReply, PIECE_BYTES};
 pub use operands::Operands;
 pub use past::{Past, PastRecord};
+pub use removal::RemovedBefore;
 pub use snapshot_session::SnapshotSession;
 pub(crate) use snapshot_session::snapshot_error;
 pub use strings::EditedAs;

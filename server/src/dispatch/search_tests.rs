@@ -32,7 +32,7 @@ fn bench(inline_bytes: u64) -> (Bench, Client) {
     (bench, client)
 }
 
-fn evict(bench: &mut Bench) {
+pub(super) fn evict(bench: &mut Bench) {
     bench.server.engine.flush().expect("flushed");
     let mut other = bench.client();
     for _ in 0..50 {
@@ -42,7 +42,7 @@ fn evict(bench: &mut Bench) {
 }
 
 /// Runs a request as a connection does: what is loaded for it together is bounded. `between` happens before each run but the first.
-fn run_bounded(
+pub(super) fn run_bounded(
     (bench, client): (&mut Bench, &mut Client),
     line: &str,
     mut between: impl FnMut(&mut Bench, usize),
@@ -51,7 +51,8 @@ fn run_bounded(
     for round in 0..10_000 {
         match bench.try_at(client, line, NOW_MS) {
             (Outcome::Done(_), reply) => {
-                assert!(client.search.is_none() && !client.lets_go, "{line}");
+                let keeps = client.search.is_some() || client.removal.is_some();
+                assert!(!keeps && !client.lets_go, "{line}");
                 assert!(!bench.server.events.watches.is_used(), "{line}");
                 return reply;
             }

@@ -93,7 +93,7 @@ impl Executor {
                 (refuse(server, client, out, &error, mark), 0)
             }
         };
-        client.end_search(server);
+        client.end_runs(server);
         let writes = spec.flags.contains(Flags::WRITE);
         let (called, required) = publish(server, client, changes, (out, mark), writes, ended);
         if out.is_cut() {

@@ -110,7 +110,7 @@ impl Drop for Connection {
     fn drop(&mut self) {
         if let Some(client) = &mut self.client {
             client.unwatch(&self.server);
-            client.end_search(&self.server);
+            client.end_runs(&self.server);
             if let Some(waiter) = client.waiter.take() {
                 waiter.give_up();
                 self.server.blocking.remove(&waiter);

@@ -213,6 +213,24 @@ impl List {
         pages: &P,
         range: Range<u64>,
     ) -> Result<Vec<PageId>, PageError> {
+        self.missing_of(pages, range, self.externals.count > 0)
+    }
+
+    /// The same where these elements are to be removed: those of long elements go unread.
+    pub fn missing_to_remove<P: Pages>(
+        &self,
+        pages: &P,
+        range: Range<u64>,
+    ) -> Result<Vec<PageId>, PageError> {
+        self.missing_of(pages, range, false)
+    }
+
+    fn missing_of<P: Pages>(
+        &self,
+        pages: &P,
+        range: Range<u64>,
+        with_long: bool,
+    ) -> Result<Vec<PageId>, PageError> {
         let range = range.start..range.end.min(self.len());
         let mut missing = Vec::new();
         if range.is_empty() {
@@ -240,7 +258,7 @@ impl List {
                 missing.push(id);
                 continue;
             }
-            if self.externals.count == 0 {
+            if !with_long {
                 continue;
             }
             for element in ListPage::parse(pages.read(id)?).map_err(at_page(id))?.iter() {

@@ -5,7 +5,7 @@ use crate::commands::positions::range_of;
 use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
 use crate::events::Event;
 use crate::keyspace::collection::{Edit, ListEdit, Lists};
-use crate::keyspace::paged::{Sought, needs, needs_to_change};
+use crate::keyspace::paged::{Paged, Sought, needs, needs_to_change, needs_to_remove};
 use sexton_engine::page::End;
 
 /// LSET key index element: one operation, logged verbatim.
@@ -139,19 +139,21 @@ pub(super) fn lrem(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 pub(super) fn ltrim(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (first, last) = (ctx.int_arg(2)?, ctx.int_arg(3)?);
     let key = ctx.args.get(1);
-    if let Some(paged) = ctx.paged::<Lists>(Purpose::Write, key)? {
-        let kept = range_of(first, last, paged.count());
-        let (start, end, len) = (kept.start as u64, kept.end as u64, paged.count() as u64);
-        ctx.change_list(key, &paged, Event::list("ltrim"), |pages, list| {
-            if start < end {
-                // A list that loses all elements is deleted as a whole, unread.
-                needs(list, pages, 0..start)?;
-                needs(list, pages, end..len)?;
-            }
-            Ok(list.trim(pages, start..end)?)
-        });
-        ctx.log_request();
+    let paged = ctx.paged::<Lists>(Purpose::Write, key)?;
+    let Ok(before) = ctx.removed_before(paged.as_ref()) else {
         ctx.out.ok();
+        return Ok(());
+    };
+    if let Some(paged) = paged {
+        let len = paged.count() as u64;
+        let ends = before.rest.unwrap_or_else(|| {
+            let kept = range_of(first, last, paged.count());
+            let start = if kept.is_empty() { len } else { kept.start as u64 };
+            [start, len.saturating_sub(start.max(kept.end as u64))]
+        });
+        if trim_ends(ctx, key, &paged, ends, before.rest.is_none()) {
+            ctx.out.ok();
+        }
         return Ok(());
     }
     let found = ctx.lookup::<Lists, _>(Purpose::Write, key, |list, _| {
@@ -166,4 +168,46 @@ pub(super) fn ltrim(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     }
     ctx.out.ok();
     Ok(())
+}
+
+/// Removes so many elements from the front and from the back of a paged list: one operation. False if more are to go in the next one.
+/// `verbatim`: the request says the same.
+fn trim_ends(
+    ctx: &mut Ctx<'_, '_>,
+    key: &[u8],
+    paged: &Paged,
+    [front, back]: [u64; 2],
+    verbatim: bool,
+) -> bool {
+    let (db, len) = (ctx.client.db, paged.count() as u64);
+    // A list that loses all elements is deleted as a whole, unread.
+    let goes_whole = front.saturating_add(back) >= len;
+    let most = if goes_whole { u64::MAX } else { ctx.removed_max(paged) };
+    let from_back = back.min(most);
+    let from_front = front.min(most - from_back);
+    let rest = [front - from_front, back - from_back];
+    if rest != [0, 0] {
+        ctx.hand_over_changes(front + back);
+    }
+    ctx.change_list(key, paged, Event::list("ltrim"), |pages, list| {
+        if goes_whole {
+            return Ok(list.trim(pages, 0..0)?);
+        }
+        needs_to_remove(list, pages, 0..from_front)?;
+        needs_to_remove(list, pages, len - from_back..len)?;
+        Ok(list.trim(pages, from_front..len - from_back)?)
+    });
+    if verbatim && rest == [0, 0] {
+        ctx.log_request();
+    } else {
+        let (start, stop) = match goes_whole {
+            true => ("1".to_owned(), "0".to_owned()),
+            false => (from_front.to_string(), format!("-{}", from_back + 1)),
+        };
+        ctx.log(db, &[b"LTRIM", key, start.as_bytes(), stop.as_bytes()]);
+    }
+    if rest != [0, 0] {
+        ctx.removes_more(from_front + from_back, rest);
+    }
+    rest == [0, 0]
 }

@@ -5,7 +5,7 @@ use crate::dispatch::{Args, CommandError, CommandResult, Ctx, Purpose};
 use crate::events::Event;
 use crate::interop::c_numbers::parse_double;
 use crate::keyspace::collection::{SortedSetEdit, SortedSets};
-use crate::keyspace::paged::Ranked;
+use crate::keyspace::paged::{Ranked, Structure};
 use crate::resp::Reply;
 use sexton_engine::page::Score;
 
@@ -258,27 +258,57 @@ pub(super) fn zremrangebylex(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 }
 
 fn remove_within(ctx: &mut Ctx<'_, '_>, event: &'static str, bounds: Bounds<'_>) -> CommandResult {
-    let key = ctx.args.get(1);
-    if let Some(paged) = ctx.paged::<SortedSets>(Purpose::Write, key)? {
+    let (db, key) = (ctx.client.db, ctx.args.get(1));
+    let paged = ctx.paged::<SortedSets>(Purpose::Write, key)?;
+    let before = match ctx.removed_before(paged.as_ref()) {
+        Ok(before) => before,
+        Err(removed) => {
+            ctx.out.int(removed as i64);
+            return Ok(());
+        }
+    };
+    if let Some(paged) = paged {
         let event = Event::sorted_set(event);
-        let (most, mut too_many) = (ctx.changes_max(), 0);
-        let done = ctx.change_pages(key, &paged, event, |pages, set: &mut Ranked| {
-            let ranks = bounds.ranks_in_pages((set, pages), false, 0)?;
-            let count = ranks.end - ranks.start;
-            if count > most {
-                too_many = count;
-            }
-            if count == 0 || count > most {
+        let (most, on_worker) = (ctx.removed_max(&paged), ctx.client.may_hand_over);
+        let (mut all, mut gone) = (0..0, 0..0);
+        ctx.change_pages(key, &paged, event, |pages, set: &mut Ranked| {
+            all = match (&bounds, before.rest) {
+                // Ranks are counted as they were in the first run.
+                (Bounds::Ranks(..), Some([start, count])) => start..start.saturating_add(count),
+                (_, Some([_, count])) => {
+                    let ranks = bounds.ranks_in_pages((set, pages), false, 0)?;
+                    ranks.start..ranks.end.min(ranks.start.saturating_add(count))
+                }
+                _ => bounds.ranks_in_pages((set, pages), false, 0)?,
+            };
+            all.end = all.end.min(set.len()).max(all.start);
+            // One that loses all members is deleted as a whole, unread.
+            let goes_whole = all == (0..set.len());
+            let end =
+                if goes_whole { all.end } else { all.end.min(all.start.saturating_add(most)) };
+            gone = all.start..end;
+            if gone.is_empty() || (on_worker && gone != all) {
                 return Ok(None);
             }
-            set.remove_range(pages, ranks)?;
-            Ok(Some(count as i64))
+            set.remove_range(pages, gone.clone())?;
+            Ok(Some(()))
         });
-        ctx.hand_over_changes(too_many);
-        if done.is_some() {
+        let removed = gone.end - gone.start;
+        let has_more = gone != all;
+        if has_more {
+            ctx.hand_over_changes(all.end - all.start);
+        }
+        if removed > 0 && (has_more || before.rest.is_some()) {
+            let (first, last) = (gone.start.to_string(), (gone.end - 1).to_string());
+            ctx.log(db, &[b"ZREMRANGEBYRANK", key, first.as_bytes(), last.as_bytes()]);
+        } else if removed > 0 {
             ctx.log_request();
         }
-        ctx.out.int(done.map_or(0, |(removed, _)| removed));
+        if has_more {
+            ctx.removes_more(removed, [gone.start, all.end - gone.end]);
+            return Ok(());
+        }
+        ctx.out.int((before.elements + removed) as i64);
         return Ok(());
     }
     remove(ctx, event, |set| {

@@ -2,7 +2,7 @@
 
 use super::find;
 use super::id::{parse_new, parse_strict};
-use super::trim::{TrimWords, change, damaged};
+use super::trim::{TrimWords, change, damaged, trim_pages};
 use crate::dispatch::{Args, CommandError, CommandResult, Ctx, Purpose};
 use crate::events::Event;
 use crate::keyspace::collection::stream::{
@@ -71,15 +71,29 @@ pub(super) fn xadd(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     }
     let bytes: usize = args.from(pairs_at).map(<[u8]>::len).sum();
     if let Some(paged) = ctx.paged::<Streams>(Purpose::Write, key)? {
-        let head = Streamed::open(&paged).map_err(damaged)?.head;
-        let id = next_id(ctx, head.last_id, wanted, bytes)?;
+        let stream = Streamed::open(&paged).map_err(damaged)?;
+        let id = next_id(ctx, stream.head.last_id, wanted, bytes)?;
+        let (mut trim_here, before) = (trim, ctx.removed_before(Some(&paged)).unwrap_or_default());
+        if let Some(trim) = &mut trim_here {
+            if ctx.client.may_hand_over {
+                trim.nodes_max = stream.nodes_of(ctx.changes_max());
+            } else if trim_pages(ctx, (key, &paged), (*trim, true), before)?.is_none() {
+                // What is more than one run removes goes before the entry comes.
+                return Ok(());
+            }
+        }
         let (names, values) = pairs(args, pairs_at).unzip();
         let entry = NewEntry { id, names, values };
-        let thresholds = ctx.thresholds();
+        let (thresholds, mut is_part) = (ctx.thresholds(), false);
         let done = change(ctx, (key, &paged), Event::stream("xadd"), |pages, stream| {
             stream.add(pages, &entry, &thresholds)?;
-            trim.map_or(Ok(Some(Removed::Nothing)), |trim| stream.trim(pages, trim).map(Some))
+            let removed = trim_here.map(|trim| stream.trim(pages, trim)).transpose()?;
+            is_part = matches!(removed, Some(Removed::Part(_)));
+            Ok(Some(removed.unwrap_or(Removed::Nothing)))
         })?;
+        if is_part {
+            ctx.hand_over_changes(u64::MAX);
+        }
         let (removed, left) = done.unwrap_or_default();
         log_added(ctx, (id, pairs_at), trim, removed > 0, left);
         return Ok(());

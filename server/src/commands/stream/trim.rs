@@ -2,11 +2,11 @@
 
 use super::find;
 use super::id::parse_strict;
-use crate::dispatch::{Args, CommandError, CommandResult, Ctx, Purpose, REPLAY_MS};
+use crate::dispatch::{Args, CommandError, CommandResult, Ctx, Purpose, REPLAY_MS, RemovedBefore};
 use crate::events::Event;
 use crate::keyspace::collection::stream::{Trim, TrimTo};
 use crate::keyspace::collection::{Edit, Streams};
-use crate::keyspace::paged::{Paged, Removed, Stop, Streamed};
+use crate::keyspace::paged::{Paged, Removed, Stop, Streamed, Structure};
 use crate::number::parse_i64;
 use sexton_engine::TxPages;
 use sexton_engine::page::PageError;
@@ -79,7 +79,7 @@ impl TrimWords {
                 entries => entries.saturating_mul(NODES_OF_LIMIT).min(LIMIT_MAX),
             },
         };
-        Ok(self.to.map(|to| Trim { to, is_rough: self.is_rough, limit }))
+        Ok(self.to.map(|to| Trim { to, is_rough: self.is_rough, limit, nodes_max: u64::MAX }))
     }
 }
 
@@ -103,7 +103,7 @@ pub(super) fn change(
                 all = Some((count, edit));
                 None
             }
-            Some(Removed::Some(count)) => Some(count),
+            Some(Removed::Some(count) | Removed::Part(count)) => Some(count),
             Some(Removed::Nothing) => Some(0),
             None => None,
         })
@@ -111,6 +111,50 @@ pub(super) fn change(
     let Some((count, edit)) = all else { return Ok(done) };
     ctx.write_back(key, &*edit, paged.meta.expire_at_ms, event)?;
     Ok(Some((count, 0)))
+}
+
+/// Trims a paged stream: one operation, or none if nothing goes. Answers how many entries earlier runs and this one have removed, and how
+/// many are left. `None` if more are to go in the next run; then this one is logged. `parts_only`: what can go at once stays.
+pub(super) fn trim_pages(
+    ctx: &mut Ctx<'_, '_>,
+    (key, paged): (&[u8], &Paged),
+    (trim, parts_only): (Trim, bool),
+    before: RemovedBefore,
+) -> Result<Option<(u64, u64)>, CommandError> {
+    let (db, len, most) = (ctx.client.db, paged.count() as u64, ctx.removed_max(paged));
+    let all = match trim.to {
+        TrimTo::Entries(max) => len.saturating_sub(max),
+        TrimTo::From(_) => len,
+    };
+    let rest = before.rest.map_or(all, |rest| rest[0]);
+    let to = match trim.to {
+        // What is added between two runs is not to go.
+        TrimTo::Entries(max) => TrimTo::Entries(max.max(len.saturating_sub(rest))),
+        from @ TrimTo::From(_) => from,
+    };
+    if before.elements > 0 && (rest == 0 || trim.limit == before.elements) {
+        return Ok(Some((before.elements, len)));
+    }
+    let limit = trim.limit.saturating_sub(before.elements);
+    let nodes_max = Streamed::open(paged).map_err(damaged)?.nodes_of(most);
+    let (trim, mut is_part) = (Trim { to, limit, nodes_max, ..trim }, false);
+    let done = change(ctx, (key, paged), Event::stream("xtrim"), |pages, stream| {
+        let plan = stream.plan(pages, trim)?;
+        is_part = plan.is_cut;
+        if parts_only && !is_part {
+            return Ok(None);
+        }
+        let removed = stream.trim_by(pages, &plan)?;
+        Ok(Some(removed).filter(|removed| !removed.is_nothing()))
+    })?;
+    let (removed, left) = done.unwrap_or((0, len));
+    if is_part && removed > 0 && left > 0 {
+        let kept = left.to_string();
+        ctx.log(db, &[b"XTRIM", key, b"MAXLEN", b"=", kept.as_bytes()]);
+        ctx.removes_more(removed, [rest.saturating_sub(removed), 0]);
+        return Ok(None);
+    }
+    Ok(Some((before.elements + removed, left)))
 }
 
 /// XTRIM key MAXLEN|MINID [=|~] threshold [LIMIT count]. One operation, or none if nothing is removed. A rough trim is logged
@@ -127,12 +171,19 @@ pub(super) fn xtrim(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let trim = words.finish(ctx)?.ok_or(CommandError::text(
         "ERR syntax error, XTRIM must be called with a trimming strategy",
     ))?;
-    let event = Event::stream("xtrim");
-    let (removed, left) = if let Some(paged) = ctx.paged::<Streams>(Purpose::Write, key)? {
-        let done = change(ctx, (key, &paged), event, |pages, stream| {
-            Ok(Some(stream.trim(pages, trim)?).filter(|removed| !removed.is_nothing()))
-        })?;
-        done.unwrap_or_default()
+    let paged = ctx.paged::<Streams>(Purpose::Write, key)?;
+    let before = match ctx.removed_before(paged.as_ref()) {
+        Ok(before) => before,
+        Err(removed) => {
+            ctx.out.int(removed as i64);
+            return Ok(());
+        }
+    };
+    let (removed, left) = if let Some(paged) = paged {
+        match trim_pages(ctx, (key, &paged), (trim, false), before)? {
+            Some(done) => done,
+            None => return Ok(()),
+        }
     } else {
         let Some((mut edit, expire_at_ms)) = find(ctx, (Purpose::Write, key), 0)? else {
             ctx.out.int(0);
@@ -140,12 +191,12 @@ pub(super) fn xtrim(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         };
         let removed = edit.trim(trim);
         if removed > 0 {
-            ctx.write_back(key, &edit, expire_at_ms, event)?;
+            ctx.write_back(key, &edit, expire_at_ms, Event::stream("xtrim"))?;
         }
         (removed, edit.len() as u64)
     };
-    if removed > 0 {
-        if trim.is_rough {
+    if removed > before.elements {
+        if trim.is_rough || before.elements > 0 {
             let left = left.to_string();
             ctx.log(db, &[b"XTRIM", key, b"MAXLEN", b"=", left.as_bytes()]);
         } else {

@@ -58,6 +58,14 @@ pub fn needs_to_change<P: Pages>(list: &List, pages: &P, indexes: &[u64]) -> Res
     none_of(list.missing_to_change(pages, indexes)?)
 }
 
+/// What a removal of these elements needs is in memory.
+///
+/// # Errors
+/// What is not.
+pub fn needs_to_remove<P: Pages>(list: &List, pages: &P, range: Range<u64>) -> Result<(), Stop> {
+    none_of(list.missing_to_remove(pages, range)?)
+}
+
 /// Takes elements out of a list.
 ///
 /// # Errors

@@ -20,7 +20,7 @@ pub use draws::Draws;
 pub use fields::{FieldSet, PagedFields};
 pub use keyed::{Drawn, DuePages, Keyed};
 pub use layout::{LaidOut, put, written_max_bytes};
-pub use list::{each_of_list, needs, needs_to_change};
+pub use list::{each_of_list, needs, needs_to_change, needs_to_remove};
 pub use long_string::{
     PagedString, Slice, StringBytes, StringEdit, WholeString, copy_string, needs_string, window,
 };

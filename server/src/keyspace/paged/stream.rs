@@ -7,8 +7,8 @@ pub use groups::{GroupsAsked, PendingAsked, PendingSpan};
 use super::{Paged, Stop, Structure, none_of};
 use crate::keyspace::collection::stream::node::{self, NewEntry, NodeView};
 use crate::keyspace::collection::stream::{
-    EntryView, Excerpt, Head, LOWEST, Rest, Span, StreamEdit, StreamView, Trim, TrimTo, id_number,
-    id_of_number, write_all,
+    EntryView, Excerpt, Head, LOWEST, Rest, Span, StreamEdit, StreamView, Trim, TrimPlan, TrimTo,
+    id_number, id_of_number, write_all,
 };
 use crate::value::thresholds::Thresholds;
 use sexton_engine::page::stream::StreamPage;
@@ -59,6 +59,8 @@ pub enum Removed {
     Nothing,
     /// So many have gone.
     Some(u64),
+    /// So many have gone, and [`Trim::nodes_max`] keeps others that would.
+    Part(u64),
     /// So many would go, and no other is left. Pages have entries: nothing was changed, and this is the stream from now on.
     All(u64, Box<StreamEdit>),
 }
@@ -228,7 +230,16 @@ impl Streamed {
     /// # Errors
     /// [`Stop`].
     pub fn trim<P: Pages>(&mut self, pages: &mut P, trim: Trim) -> Result<Removed, Stop> {
-        let plan = trim.plan(self.len(), |position| {
+        let plan = self.plan(pages, trim)?;
+        self.trim_by(pages, &plan)
+    }
+
+    /// What a trim is going to remove.
+    ///
+    /// # Errors
+    /// [`Stop`].
+    pub fn plan<P: Pages>(&self, pages: &P, trim: Trim) -> Result<TrimPlan, Stop> {
+        trim.plan(self.len(), |position| {
             let position = position as u64;
             if position >= self.stream.pages() {
                 return Ok(None);
@@ -238,7 +249,14 @@ impl Streamed {
                 Err(PageError::Missing(page)) => Err(self.missing_of_trim(pages, trim, page)?),
                 Err(error) => Err(error.into()),
             }
-        })?;
+        })
+    }
+
+    /// Removes what was planned.
+    ///
+    /// # Errors
+    /// [`Stop`].
+    pub fn trim_by<P: Pages>(&mut self, pages: &mut P, plan: &TrimPlan) -> Result<Removed, Stop> {
         if plan.removed == 0 {
             return Ok(Removed::Nothing);
         }
@@ -254,7 +272,13 @@ impl Streamed {
         if let Some(number) = partial {
             self.mark_deleted(pages, number, &plan.within)?;
         }
-        Ok(Removed::Some(plan.removed))
+        Ok(if plan.is_cut { Removed::Part(plan.removed) } else { Removed::Some(plan.removed) })
+    }
+
+    /// Nodes that have about so many entries, at least one.
+    #[must_use]
+    pub fn nodes_of(&self, entries: u64) -> u64 {
+        (entries / (self.len() / self.stream.pages().max(1)).max(1)).max(1)
     }
 
     /// The pages that a trim which has missed one probably looks at.
@@ -269,6 +293,7 @@ impl Streamed {
             TrimTo::From(id) => self.stream.position(pages, id_number(id))?,
         };
         let limit = if trim.limit == 0 { u64::MAX } else { self.pages_of(trim.limit) };
+        let limit = limit.min(trim.nodes_max);
         let mut missing = self.stream.missing(pages, 0..position.min(limit).saturating_add(1))?;
         if missing.is_empty() {
             missing.push(missed);

@@ -28,6 +28,8 @@ pub struct Trim {
     pub is_rough: bool,
     /// Maximum number of entries to remove; 0 for no limit.
     pub limit: u64,
+    /// So many nodes it removes at once, at most.
+    pub nodes_max: u64,
 }
 
 /// What a trim takes away.
@@ -41,6 +43,8 @@ pub struct TrimPlan {
     pub whole: usize,
     /// Entries removed from the node after those, by the positions of their flags.
     pub within: Vec<usize>,
+    /// It has ended at [`Trim::nodes_max`].
+    pub is_cut: bool,
 }
 
 impl Trim {
@@ -56,6 +60,10 @@ impl Trim {
         let mut plan = TrimPlan { left: entries, ..TrimPlan::default() };
         let is_enough = |left: u64| matches!(self.to, TrimTo::Entries(max) if left <= max);
         while !is_enough(plan.left) {
+            if plan.whole as u64 >= self.nodes_max {
+                plan.is_cut = true;
+                break;
+            }
             let Some(node) = node(plan.whole)? else { break };
             let live = node.live() as u64;
             if self.limit != 0 && plan.removed + live > self.limit {
