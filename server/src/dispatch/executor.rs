@@ -295,7 +295,9 @@ impl Executor {
         let scope = Scope::of(spec, args, client);
         let long = match std::mem::take(&mut client.long_reply) {
             LongReply::Wanted if self.may_block => {
-                let request = (args.get(spec.keys.first), pack(args.from(0)));
+                let mut keys = Vec::new();
+                each_key(spec, args, |key| keys.push(key));
+                let request = (keys.first().copied().unwrap_or_default(), pack(args.from(0)));
                 let client = (&*client.session, client.db);
                 OpenReply::open(server, client, request, now_ms).transpose()
             }

@@ -95,6 +95,8 @@ fn a_long_reply_in_pieces_is_that_of_one_instant() {
         "XRANGE x 3-4 1700-2",
         "XREVRANGE x (1712-3 100-5",
         "XRANGE x 100 +",
+        "XREAD STREAMS x 0",
+        "XREAD BLOCK 9 STREAMS x 100-3",
     ]
     .into_iter()
     .enumerate()

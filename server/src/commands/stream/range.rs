@@ -4,13 +4,18 @@ use super::held::look;
 use super::id::{parse_end, parse_start};
 use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
 use crate::keyspace::collection::Streams;
-use crate::keyspace::collection::stream::{EntryView, HIGHEST, LOWEST, Span};
+use crate::keyspace::collection::stream::{EntryView, HIGHEST, Span};
 use crate::keyspace::paged::{InPieces, Parts, Stop, Streamed, Structure};
-use crate::keyspace::stream_read::{answer_entries, answer_entry};
+use crate::keyspace::stream_read::{
+    answer_entries, answer_entry, answer_stream_name, answer_streams,
+};
 use crate::resp::Reply;
 use sexton_engine::page::Pages;
 use sexton_persistence::rdb::StreamId;
 use std::ops::Range;
+
+/// The lowest ID that an entry can have.
+const FIRST: StreamId = StreamId { ms: 0, seq: 1 };
 
 /// XLEN key.
 pub(super) fn xlen(ctx: &mut Ctx<'_, '_>) -> CommandResult {
@@ -50,7 +55,8 @@ fn range(ctx: &mut Ctx<'_, '_>, back: bool) -> CommandResult {
     if most.is_none()
         && let Some(paged) = ctx.paged::<Streams>(Purpose::Read, key)?
     {
-        return ctx.answer_in_pieces(key, &paged, &Entries { start, end, is_back: back });
+        let entries = Entries { start, end, is_back: back, read_by: None };
+        return ctx.answer_in_pieces(key, &paged, &entries);
     }
     let span = Span { start, end, most: most.unwrap_or(usize::MAX), is_back: back };
     look(ctx, (Purpose::Read, key), Parts::NONE, &|_| vec![span], |stream, out| {
@@ -71,23 +77,31 @@ fn range(ctx: &mut Ctx<'_, '_>, back: bool) -> CommandResult {
 }
 
 /// All entries from one ID to another. A position is a page.
-struct Entries {
+pub(super) struct Entries<'k> {
     start: StreamId,
     end: StreamId,
     is_back: bool,
+    /// They are what XREAD answers of the stream of this name.
+    read_by: Option<&'k [u8]>,
 }
 
-impl Entries {
+impl<'k> Entries<'k> {
+    /// What XREAD answers of a stream from `start` on.
+    pub(super) fn read(key: &'k [u8], start: StreamId) -> Self {
+        Self { start, end: HIGHEST, is_back: false, read_by: Some(key) }
+    }
+
     fn has(&self, entry: &EntryView<'_>) -> bool {
         (self.start..=self.end).contains(&entry.id)
     }
 
     fn is_whole(&self) -> bool {
-        (self.start, self.end) == (LOWEST, HIGHEST)
+        // No entry has the lowest ID.
+        self.start <= FIRST && self.end == HIGHEST
     }
 }
 
-impl InPieces<Streamed> for Entries {
+impl InPieces<Streamed> for Entries<'_> {
     fn uncounted<P: Pages>(&self, stream: &Streamed, pages: &P) -> Result<Range<u64>, Stop> {
         if self.is_whole() {
             return Ok(0..0);
@@ -112,6 +126,17 @@ impl InPieces<Streamed> for Entries {
         out: &mut Reply,
     ) -> Result<Range<u64>, Stop> {
         let count = if self.is_whole() { stream.len() } else { counted };
+        match self.read_by {
+            Some(_) if count == 0 => {
+                out.null_array();
+                return Ok(0..0);
+            }
+            Some(key) => {
+                answer_streams(1, out);
+                answer_stream_name(key, out);
+            }
+            None => {}
+        }
         out.array(count as usize);
         stream.positions_of(pages, (self.start, self.end))
     }

@@ -2,11 +2,12 @@
 
 use super::held::{each, hold_parts, look, store};
 use super::id::parse_strict;
+use super::range::Entries;
 use super::trim::damaged;
 use super::{group_at, no_key_or_group, wall_ms};
 use crate::blocking::{Member, Read, Wants};
 use crate::commands::pop::wait;
-use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
+use crate::dispatch::{CommandError, CommandResult, Ctx, PIECE_BYTES, Purpose};
 use crate::events::Event;
 use crate::keyspace::collection::Streams;
 use crate::keyspace::collection::stream::{LOWEST, StreamView, id_after};
@@ -202,6 +203,13 @@ fn no_group_to_read(key: &[u8], group: &[u8]) -> CommandError {
 
 fn run(ctx: &mut Ctx<'_, '_>, options: Options) -> CommandResult {
     let places = places(ctx, &options)?;
+    if let [From::After(after)] = places[..]
+        && options.member.is_none()
+        && options.count == 0
+        && read_all(ctx, options.keys.start, after)?
+    {
+        return Ok(());
+    }
     let mut body = Reply::new();
     body.set_resp3(ctx.out.is_resp3());
     let mut streams = 0;
@@ -245,6 +253,27 @@ fn run(ctx: &mut Ctx<'_, '_>, options: Options) -> CommandResult {
         wait(ctx, options.keys, Wants::Read(read), deadline);
     }
     Ok(())
+}
+
+/// Answers what a large stream has after an ID, which may be more than memory holds; false if that is nothing, or the stream is small.
+fn read_all(ctx: &mut Ctx<'_, '_>, at: usize, after: StreamId) -> Result<bool, CommandError> {
+    let (key, Some(start)) = (ctx.args.get(at), id_after(after)) else { return Ok(false) };
+    let Some(paged) = ctx.paged::<Streams>(Purpose::Write, key)? else { return Ok(false) };
+    if !ctx.client.long_reply.is_open() {
+        let is_small = paged.descriptor.totals.bytes < PIECE_BYTES as u64;
+        let last_id = Streamed::open(&paged).map_err(damaged)?.head.last_id;
+        if is_small || last_id <= after {
+            return Ok(false);
+        }
+        let last_id = ctx.read_pages(key, &paged, |stream: &Streamed, pages, _| {
+            Ok(stream.last_valid_id(pages)?)
+        });
+        if last_id <= after {
+            return Ok(false);
+        }
+    }
+    ctx.answer_in_pieces(key, &paged, &Entries::read(key, start))?;
+    Ok(true)
 }
 
 fn has_after(stream: &StreamView<'_>, after: StreamId) -> bool {

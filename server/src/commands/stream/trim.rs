@@ -148,7 +148,7 @@ pub(super) fn trim_pages(
         Ok(Some(removed).filter(|removed| !removed.is_nothing()))
     })?;
     let (removed, left) = done.unwrap_or((0, len));
-    if is_part && removed > 0 && left > 0 {
+    if is_part && left > 0 {
         let kept = left.to_string();
         ctx.log(db, &[b"XTRIM", key, b"MAXLEN", b"=", kept.as_bytes()]);
         ctx.removes_more(removed, [rest.saturating_sub(removed), 0]);

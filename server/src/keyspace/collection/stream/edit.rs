@@ -28,7 +28,7 @@ pub struct Trim {
     pub is_rough: bool,
     /// Maximum number of entries to remove; 0 for no limit.
     pub limit: u64,
-    /// So many nodes it removes at once, at most.
+    /// So many nodes it removes at once, at most, if they have entries.
     pub nodes_max: u64,
 }
 
@@ -60,7 +60,8 @@ impl Trim {
         let mut plan = TrimPlan { left: entries, ..TrimPlan::default() };
         let is_enough = |left: u64| matches!(self.to, TrimTo::Entries(max) if left <= max);
         while !is_enough(plan.left) {
-            if plan.whole as u64 >= self.nodes_max {
+            // Nodes without entries do not count alone.
+            if plan.removed > 0 && plan.whole as u64 >= self.nodes_max {
                 plan.is_cut = true;
                 break;
             }
