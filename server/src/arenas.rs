@@ -6,6 +6,9 @@ use tikv_jemalloc_ctl::raw;
 /// A `maxmemory` below this many bytes is a small bound.
 const SMALL_BOUND_BYTES: u64 = 512 << 20;
 
+/// Above the bound and this part of it, the resident set is too large, whatever it consists of.
+const RESIDENT_MARGIN: u64 = 10;
+
 /// Under a small bound a free extent of at least this many bytes is returned to the system at once. Extents freed by large
 /// values would otherwise be kept for a second, and a few of them are a considerable part of the bound.
 const SMALL_STRETCH_BYTES: usize = 1 << 20;
@@ -18,11 +21,13 @@ const DECAY_OF_ALL: &[u8] = b"arena.4096.decay\0";
 const PURGE_OF_ALL: &[u8] = b"arena.4096.purge\0";
 
 /// Returns free memory to the system, depending on the memory bound (0: none). To be called often: new arenas are configured
-/// at the next call, and under a small bound each call returns the pages whose decay time has passed.
+/// at the next call, and under a small bound each call returns the pages whose decay time has passed. True if all of them were returned,
+/// because the resident set is too large: nothing else should go for what nobody uses. A flood of writes would pay a tenth of its CPU for
+/// fresh pages if that happened at the bound itself.
 ///
 /// jemalloc returns nothing at once while its background threads do this work, which is cheaper for all other threads. So it has
 /// these threads only if there is room for a second's garbage.
-pub fn give_back(bound_bytes: u64) {
+pub fn give_back(bound_bytes: u64, resident_bytes: u64) -> bool {
     let is_small = bound_bytes != 0 && bound_bytes < SMALL_BOUND_BYTES;
     let stretch_bytes = if is_small { SMALL_STRETCH_BYTES } else { STRETCH_BYTES };
     let in_background = !is_small;
@@ -32,10 +37,10 @@ pub fn give_back(bound_bytes: u64) {
         let _ = unsafe { raw::write(b"background_thread\0", in_background) };
     }
     // SAFETY: jemalloc describes it as an `unsigned`.
-    let Ok(arenas) = (unsafe { raw::read::<u32>(b"arenas.narenas\0") }) else { return };
+    let Ok(arenas) = (unsafe { raw::read::<u32>(b"arenas.narenas\0") }) else { return false };
     let mut place = [0; 3];
     if raw::name_to_mib(b"arena.0.oversize_threshold\0", &mut place).is_err() {
-        return;
+        return false;
     }
     for arena in 0..arenas as usize {
         place[1] = arena;
@@ -43,9 +48,14 @@ pub fn give_back(bound_bytes: u64) {
         // SAFETY: jemalloc describes it as a `size_t`.
         let _ = unsafe { raw::write_mib(&place, stretch_bytes) };
     }
-    if is_small {
+    let is_too_large =
+        bound_bytes != 0 && resident_bytes > bound_bytes + bound_bytes / RESIDENT_MARGIN;
+    if is_too_large {
+        call(PURGE_OF_ALL);
+    } else if is_small {
         call(DECAY_OF_ALL);
     }
+    is_too_large
 }
 
 /// Gives back every page that is free, now (MEMORY PURGE).
@@ -85,10 +95,10 @@ mod tests {
         // SAFETY: as above.
         let before: u32 = unsafe { raw::update(b"thread.arena\0", arena) }.unwrap();
         let leave_a_stretch = || drop(std::hint::black_box(vec![1_u8; FREED_BYTES]));
-        give_back(64 << 20);
+        give_back(64 << 20, 0);
         leave_a_stretch();
         let under_a_small_bound = unused_pages(arena);
-        give_back(0);
+        give_back(0, 0);
         leave_a_stretch();
         let without_a_bound = unused_pages(arena);
         give_back_everything();

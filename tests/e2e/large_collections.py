@@ -4,7 +4,8 @@ A list, a set, a hash and a sorted set that are each larger than `maxmemory` all
 elements answer right without loading the rest, whole collections are read as a stream, all is there after kill -9. Then each
 collection goes in a way of its own (DEL, expiry, RENAME over it, FLUSHDB), and its bytes leave the disk. LPOS, LREM and LINSERT
 search a list of as many elements, and answer what redis-server does; the lists are equal afterwards, and after kill -9. SINTER, ZDIFF
-and their like of such sets answer right, whether the others are small or as large. Meanwhile the
+and their like of such sets answer right, whether the others are small or as large. ZREMRANGEBYRANK, LTRIM and XTRIM take out
+more than memory holds, and XREAD answers a stream that is larger, too. Meanwhile the
 resident memory is sampled, and another process asks GET of a small key a thousand times a second.
 """
 
@@ -328,6 +329,58 @@ def searches(steps, server, connection, oracle, count, rng, asked):
     equal_lists(steps, "the list that was searched", connection, oracle, count)
 
 
+def removals(steps, server, connection, kinds, count):
+    """Takes more out of a collection than memory holds, without the rest. Answers what must be true from then on."""
+    low, high, quarter = count // 3, count // 10, count // 4
+    asked = {
+        "zset": [
+            (["ZREMRANGEBYRANK", "zset", 0, low - 1], low),
+            (["ZREMRANGEBYSCORE", "zset", f"({2 * (count - high) - 1}", "+inf"], high),
+        ],
+        "list": [(["LTRIM", "list", quarter, -quarter - 1], b"OK")],
+    }
+    true = {
+        "zset": [(["ZCARD", "zset"], count - low - high), (["ZRANGE", "zset", 0, 0], [member(low)]),
+                 (["ZRANGE", "zset", -1, -1], [member(count - high - 1)]), (["ZSCORE", "zset", member(low - 1)], None)],
+        "list": [(["LLEN", "list"], count - 2 * quarter), (["LINDEX", "list", 0], value(quarter)),
+                 (["LINDEX", "list", -1], value(count - quarter - 1))],
+    }  # fmt: skip
+    chosen = [kind for kind in ("zset", "list") if kind in kinds]
+    for words, expected in [request for kind in chosen for request in asked[kind]]:
+        title = " ".join(str(word) for word in words)
+        with Visited(server, title), Timer(title):
+            steps.equal(title, connection.cmd(*words), expected)
+    return [look for kind in chosen for look in true[kind]]
+
+
+def stream(steps, server, connection, count):
+    """A stream that is larger than memory is read in one reply, and loses nearly all of it. Answers what must be true from then on."""
+    title = f"XADD of {count:,} entries"
+    entries = ([b"XADD", b"stream", b"%d-1" % (number + 1), b"field", value(number)] for number in range(count))
+    with Visited(server, title):
+        send_all(steps, title, connection, entries, count, lambda reply: not reply.is_error())
+    title = "XREAD of the whole stream"
+    with Visited(server, title), Timer(title, count):
+        seen = sum(line.startswith(b"value:") for line in lines(server, ["XREAD", "STREAMS", "stream", 0]))
+    steps.equal(title, seen, count)
+    for words, expected in ((["XTRIM", "stream", "MAXLEN", 1000], count - 1000), (["XTRIM", "stream", "MINID", count - 99], 900)):
+        title = " ".join(str(word) for word in words)
+        with Visited(server, title), Timer(title):
+            steps.equal(title, connection.cmd(*words), expected)
+    return [(["XLEN", "stream"], 100),
+            (["XRANGE", "stream", "-", "+", "COUNT", 1], [[b"%d-1" % (count - 99), [b"field", value(count - 100)]]])]  # fmt: skip
+
+
+def lines(server, words):
+    """The lines of a reply, one after the other."""
+    with socket.create_connection(("127.0.0.1", server.port), timeout=120) as sock, sock.makefile("rb", 1 << 20) as replies:
+        sock.sendall(encode([to_bytes(word) for word in words]) + encode([b"PING"]))
+        for line in replies:
+            if line == b"+PONG\r\n":
+                return
+            yield line
+
+
 def disk_bytes(server):
     """Bytes of tables, without the log. Files come and go meanwhile."""
     total = 0
@@ -419,6 +472,15 @@ def main():
             elements(steps, server, connection, kind, count, rng, args.asked // 4)
         if is_searched:
             equal_lists(steps, "the list that was searched, after the restart", connection, oracle, count)
+        looks = stream(steps, server, connection, count)
+        looks += removals(steps, server, connection, kinds, count)
+        connection.close()
+        time.sleep(2.1)  # everysec
+        server.kill()
+        server.start(timeout_s=600)
+        connection = server.connect(timeout_s=300)
+        for words, expected in looks:
+            steps.equal(f"{' '.join(map(str, words))} after the removals and kill -9", connection.cmd(*words), expected)
         # Not before: a reply that takes longer than half of it is cut, as its snapshot ends (N17).
         connection.cmd("CONFIG", "SET", "delete-persist-seconds", DEADLINE_S)
         before = disk_bytes(server)

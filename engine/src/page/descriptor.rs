@@ -132,12 +132,14 @@ impl Descriptor {
         (value.first() == Some(&FORM_PAGED)).then(|| u64_at(value, 4).ok())?
     }
 
-    /// The collection that a root's value names, and how many pages it has; `None` for another value.
+    /// The collection that a root's value names; `None` for another value.
     #[must_use]
-    pub fn named_by(value: &[u8]) -> Option<(u64, u64)> {
+    pub fn named_by(value: &[u8]) -> Option<Named> {
         let found = Self::decode(value).ok()?;
         let pages = found.parts.iter().map(|part| u64::from(part.pages)).sum();
-        Some((found.collection, pages))
+        let Totals { elements, bytes } = found.totals;
+        let beside = elements.saturating_mul(ELEMENT_BYTES) + pages * PAGE_HEAD_BYTES;
+        Some(Named { collection: found.collection, pages, bytes: bytes.saturating_add(beside) })
     }
 
     /// What the value of a root record says.
@@ -179,6 +181,21 @@ impl Descriptor {
         })
     }
 }
+
+/// What a root says of its collection as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// Its number.
+    pub collection: u64,
+    /// Its pages.
+    pub pages: u64,
+    /// About the bytes that all of them take in memory.
+    pub bytes: u64,
+}
+
+/// What an element takes in a page besides its bytes, and a page in memory besides its elements, about.
+const ELEMENT_BYTES: u64 = 2;
+const PAGE_HEAD_BYTES: u64 = 64;
 
 /// Bytes behind these parts.
 fn tail_bytes(parts: &[Part]) -> usize {

@@ -51,7 +51,7 @@ mod tests;
 pub mod times;
 mod tree;
 
-pub use descriptor::{Descriptor, Part};
+pub use descriptor::{Descriptor, Named, Part};
 pub use external::{Externals, Stored};
 pub use hash::{Hash, HashSizes};
 pub use ints::IntegerText;

@@ -211,7 +211,9 @@ impl ShardPages {
     /// Sees to it that a collection with a root of this value has a table of its own if it is large.
     #[inline]
     pub(super) fn part(&mut self, (slot, cid): (Slot, u64), root: &[u8], pool: &Arc<PagePool>) {
-        if Descriptor::named_by(root).is_some_and(|of| of.0 == cid && of.1 >= OWN_TABLE_PAGES) {
+        if Descriptor::named_by(root)
+            .is_some_and(|of| of.collection == cid && of.pages >= OWN_TABLE_PAGES)
+        {
             self.give_own_table(slot, cid, pool);
         }
     }
@@ -396,11 +398,15 @@ impl ShardPages {
         evicted
     }
 
-    /// The prefix of a collection was buried: its pages go, those in the common table step by step.
-    pub(super) fn note_dead(&mut self, prefix: &[u8]) {
-        let Some(cid) = prefix.get(key::HEAD_BYTES..).and_then(cid_of) else { return };
+    /// The prefix of a collection was buried: its pages go, those in the common table step by step. Answers about how many bytes of data
+    /// leave; `bytes` are those of all its pages.
+    pub(super) fn note_dead(&mut self, prefix: &[u8], bytes: u64) -> usize {
+        let Some(cid) = prefix.get(key::HEAD_BYTES..).and_then(cid_of) else { return 0 };
+        let mut leave = self.common.as_deref().map_or(0, Table::data_bytes);
+        leave = leave.min(usize::try_from(bytes).unwrap_or(usize::MAX));
         if let Ok(at) = self.place(cid) {
             let gone = self.remove_own(at);
+            leave = gone.table.data_bytes();
             self.leaving.push(gone);
         }
         if self.common.is_some() {
@@ -409,6 +415,7 @@ impl ShardPages {
             // What was passed may hold pages of this one.
             self.pass = SweepPass::default();
         }
+        leave
     }
 
     /// The tables of collections that are gone, to be dropped without the latch.

@@ -1,7 +1,7 @@
 //! The state of one connection that commands can read and change.
 
+use super::kept_removal::Removal;
 use super::kept_search::KeptSearch;
-use super::removal::Removal;
 use super::{
     Args, CommandError, CommandSpec, LogWait, LongReply, OnDatabases, Past, SnapshotSession, Tally,
 };

@@ -8,11 +8,11 @@ use super::exec::abort;
 use super::fast_counts::{FastCounts, PlainSpecs};
 use super::gate::{Refusal, Verdict, wait_or_refuse};
 use super::heavy::{LARGE_REQUEST_BYTES, prepare};
+use super::kept_removal::Removal;
 use super::latch::{Scope, each_key, latch};
 use super::load::{cold_keys_before, wants};
 use super::long_reply::{LongReply, OpenReply};
 use super::past::{Past, PastKeys};
-use super::removal::Removal;
 use super::replay_buf::ReplayBuf;
 use super::table::stores;
 use super::{
@@ -289,7 +289,7 @@ impl Executor {
             return self.run_ahead(server, client, (spec, args), out, now_ms);
         }
         let (engine, table, mark) = (&server.engine, self.table, out.len());
-        let begun = client.past.begun().or(client.removal.map(|removal| removal.begun()));
+        let begun = client.past.begun().or(client.removal.as_ref().map(Removal::begun));
         let started = begun.unwrap_or_else(Instant::now);
         let changes = &mut self.changes;
         let scope = Scope::of(spec, args, client);

@@ -37,6 +37,7 @@ mod guard;
 #[cfg(test)]
 mod hash_field_tests;
 mod heavy;
+mod kept_removal;
 mod kept_search;
 mod latch;
 mod left_out;
@@ -105,6 +106,7 @@ pub(crate) use gate::SAVE_FAILED;
 pub use gate::too_long_key;
 pub(crate) use gate::{Early, busy, check_early, is_busy};
 pub(crate) use guard::error_of;
+pub use kept_removal::RemovedBefore;
 pub(crate) use latch::each_key;
 #[cfg(test)]
 pub(crate) use left_out::{Step, leaving_out};
@@ -112,7 +114,6 @@ pub use log_wait::LogWait;
 pub(crate) use long_reply::{LongReply, PIECE_BYTES};
 pub use operands::Operands;
 pub use past::{Past, PastRecord};
-pub use removal::RemovedBefore;
 pub use snapshot_session::SnapshotSession;
 pub(crate) use snapshot_session::snapshot_error;
 pub use strings::EditedAs;

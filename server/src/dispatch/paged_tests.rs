@@ -623,7 +623,7 @@ fn no_command_asks_for_its_pages_one_by_one() {
         "XAUTOCLAIM x g four 0 0 COUNT 300".into(),
         format!("XACK x g {}", ids(30)),
         format!("XDEL x {}", ids(40)),
-        "XTRIM x MAXLEN 1000".into(),
+        "XTRIM x MAXLEN 2700".into(),
         "GEOSEARCH g FROMLONLAT 45 30 BYRADIUS 3000 km".into(),
         "GEOSEARCHSTORE gd g FROMLONLAT 45 30 BYBOX 3000 3000 km".into(),
         "GEORADIUSBYMEMBER_RO g p7 1000 km".into(),

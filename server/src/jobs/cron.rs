@@ -52,7 +52,7 @@ pub fn run(server: &Arc<Server>, stop: &AtomicBool) {
     let mut buf = TxBuf::default();
     let (mut measured, mut looked) = (Instant::now(), Instant::now());
     // Before the first client: a tenth of a second is enough to fill a small bound with garbage.
-    arenas::give_back(server.engine.memory_bound());
+    arenas::give_back(server.engine.memory_bound(), 0);
     let mut syncs = SyncWatch::default();
     while !stop.load(Ordering::Acquire) {
         // While there is more to do, cycles follow each other with short rests.
@@ -74,12 +74,14 @@ pub fn run(server: &Arc<Server>, stop: &AtomicBool) {
             server.observe.traffic.sample(measured);
             syncs.look(server);
             server.disk_bound.look(&server.engine);
+            let mut resident = crate::observe::rss_bytes().unwrap_or(0);
+            if arenas::give_back(server.engine.memory_bound(), resident) {
+                resident = crate::observe::rss_bytes().unwrap_or(0);
+            }
             let held =
                 crate::observe::held_bytes(&server.engine, &crate::observe::Memory::allocated());
             // A container is charged for what the kernel holds for its sockets, too.
             let sockets = server.sessions.len() as u64 * KERNEL_BYTES_OF_CONNECTION;
-            let resident = crate::observe::rss_bytes().unwrap_or(0);
-            arenas::give_back(server.engine.memory_bound());
             let clients = server.client_memory.bytes();
             server.engine.note_held(held + sockets, resident + sockets, clients);
             // A second would be long: the base is given up at twice the growth.

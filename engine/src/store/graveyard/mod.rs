@@ -24,7 +24,10 @@ use crate::store::upkeep::signals::Background;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+/// A collection that is gone is swept at once where it has so many bytes in memory, and else at the next turn.
+const LEAVING_MANY_BYTES: usize = 256 << 10;
 
 /// A namespace that died and whose entries are still in memory.
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +55,8 @@ pub(in crate::store) struct Graveyard {
     /// Collections in pages that are gone, and of how many of them no page is left in memory.
     pub(in crate::store) gone: AtomicU64,
     pub(in crate::store) gone_swept: AtomicU64,
+    /// About the bytes of data in memory of those that are not swept.
+    pub(in crate::store) leaving_bytes: AtomicUsize,
     /// When deletes must be gone from every file (N17).
     pub(in crate::store) deadline: Deadline,
     /// The bound of the cemetery, and the graves beyond it.
@@ -77,6 +82,7 @@ impl Graveyard {
             has_dead_pages: AtomicBool::new(false),
             gone: AtomicU64::new(0),
             gone_swept: AtomicU64::new(0),
+            leaving_bytes: AtomicUsize::new(0),
             deadline: Deadline::new(options.delete_persist_ms),
             spill: Spill::new(options.cemetery_max_bytes, options.memory_bound_bytes),
             places: Places::default(),
@@ -102,6 +108,14 @@ impl Graveyard {
         if let Some(end) = EngineKey::end_of_prefix(prefix).filter(|_| pages >= RUN_KEYS_MIN) {
             let (from, to) = (prefix.into(), end.into());
             self.dead_runs.add(DeadRun { from, to, d, keys: pages });
+        }
+    }
+
+    /// So many bytes of data leave memory with a collection that is gone. Of many, somebody may wait for the room.
+    pub(in crate::store) fn note_leaving(&self, bytes: usize, background: &Background) {
+        self.leaving_bytes.fetch_add(bytes, Ordering::AcqRel);
+        if bytes >= LEAVING_MANY_BYTES {
+            background.wake_flush();
         }
     }
 

@@ -337,6 +337,7 @@ impl Engine {
             return;
         }
         let gone = inner.graveyard.gone.load(Ordering::Acquire);
+        let leaving_bytes = inner.graveyard.leaving_bytes.load(Ordering::Acquire);
         for shard in &inner.shards {
             let mut state = shard.latch();
             let leaving = state.pages.take_leaving();
@@ -354,6 +355,7 @@ impl Engine {
             self.note_table_bytes(&mut state);
         }
         inner.graveyard.gone_swept.store(gone, Ordering::Release);
+        inner.graveyard.leaving_bytes.fetch_sub(leaving_bytes, Ordering::AcqRel);
     }
 
     /// Collections in pages that have gone since the store was opened, and how many of them may still have pages in memory.

@@ -302,14 +302,16 @@ impl Engine {
         if !before.meta.is_paged() {
             return;
         }
-        let Some((cid, pages)) = Descriptor::named_by(&before.value) else { return };
-        let (prefix, inner) = (element_head(namespace, cid), self.inner());
+        let Some(named) = Descriptor::named_by(&before.value) else { return };
+        let (prefix, inner) = (element_head(namespace, named.collection), self.inner());
         if inner.graveyard.elements.newest_at(&prefix, Seq::MAX).is_some() {
             return;
         }
         inner.graveyard.elements.open(&prefix, seq);
-        inner.graveyard.note_dead_pages(&prefix, seq, pages);
+        inner.graveyard.note_dead_pages(&prefix, seq, named.pages);
         inner.graveyard.note_grave(prefix.len(), &inner.upkeep.background);
-        shard.pages.note_dead(&prefix);
+        // Its root was not in memory: hardly any page was.
+        let leave = shard.pages.note_dead(&prefix, 0);
+        inner.graveyard.note_leaving(leave, &inner.upkeep.background);
     }
 }

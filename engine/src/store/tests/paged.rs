@@ -9,6 +9,7 @@ use crate::store::*;
 use sexton_persistence::device::DiskStorage;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 
 /// Flags of a root whose content is in pages.
@@ -558,6 +559,15 @@ fn a_hundred_thousand_elements_come_one_by_one_and_go_at_once() {
     let commit = run(&engine, &[Op::Delete(LARGE)]);
     assert_eq!((commit.operations, engine.last_seq()), (1, seq + 1));
     assert_eq!(engine.stats().graves, graves + 2, "the root's and that of its prefix");
+    // What it leaves is not to be evicted once more.
+    let (leaving, data) = (&engine.inner().graveyard.leaving_bytes, engine.data_bytes() as usize);
+    let leave = leaving.load(Ordering::Relaxed);
+    assert!(leave * 4 > data * 3 && leave <= data, "{leave} of {data} bytes leave");
+    engine.note_evicts_keys(true);
+    let memory = &engine.inner().memory;
+    memory.data_bytes.store(data, Ordering::Relaxed);
+    memory.room_bytes.store(data / 2, Ordering::Relaxed);
+    assert!(!engine.over_bound(0) && engine.over_bound(data));
     let pages_in_memory = |engine: &Engine| -> usize {
         engine.inner().shards.iter().map(|shard| shard.latch().pages.len()).sum()
     };
@@ -566,6 +576,8 @@ fn a_hundred_thousand_elements_come_one_by_one_and_go_at_once() {
     engine.sweep_dead_pages();
     let left = engine.inner().memory.table_bound.held_bytes();
     assert_eq!(pages_in_memory(&engine), 0);
+    assert_eq!(engine.inner().graveyard.leaving_bytes.load(Ordering::Relaxed), 0);
+    engine.note_evicts_keys(false);
     assert!(left * 2 < held, "{left} of {held} bytes in memory");
     run(&engine, &[Op::Add(LARGE, 7)]);
     engine.close().expect("close");

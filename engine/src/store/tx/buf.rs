@@ -19,8 +19,8 @@ pub(super) enum Staged {
     Edited,
     /// Records of `record_len` bytes each of the pages of a new collection, without their sequence.
     Pages { at: usize, len: usize, record_len: usize },
-    /// Prefix of a collection of about `pages` pages, located like the key of `Delete` (E4).
-    Bury { at: usize, len: usize, pages: u64 },
+    /// Prefix of a collection of about `pages` pages with so many bytes, located like the key of `Delete` (E4).
+    Bury { at: usize, len: usize, pages: u64, bytes: u64 },
 }
 
 impl Staged {

@@ -161,12 +161,13 @@ impl Tx<'_> {
                 graves.open(&records[at..at + len], seq);
                 inner.graveyard.note_grave(len, &inner.upkeep.background);
             }
-            Staged::Bury { at, len, pages } => {
+            Staged::Bury { at, len, pages, bytes } => {
                 let prefix = &records[at..at + len];
                 graves.open(prefix, seq);
                 inner.graveyard.note_dead_pages(prefix, seq, pages);
                 inner.graveyard.note_grave(len, &inner.upkeep.background);
-                self.shard(operation.hash).pages.note_dead(prefix);
+                let leave = self.shard(operation.hash).pages.note_dead(prefix, bytes);
+                inner.graveyard.note_leaving(leave, &inner.upkeep.background);
             }
             // No grave is of a collection that was not there.
             Staged::Edited | Staged::Pages { .. } => {}

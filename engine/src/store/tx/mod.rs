@@ -433,8 +433,8 @@ impl<'e> Tx<'e> {
             return Deletion::Kept;
         }
         let paged = entry.meta().is_paged().then(|| Descriptor::named_by(entry.value())).flatten();
-        if let Some((cid, pages)) = paged.filter(|_| self.buries_pages()) {
-            self.bury(key, cid, pages);
+        if let Some(named) = paged.filter(|_| self.buries_pages()) {
+            self.bury(key, named);
         }
         self.remove_root(key, at);
         Deletion::Done

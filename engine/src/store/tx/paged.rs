@@ -7,7 +7,7 @@
 use super::Tx;
 use super::buf::{Operation, Staged};
 use crate::key::{Key, Meta, Seq, element_head};
-use crate::page::Descriptor;
+use crate::page::{Descriptor, Named};
 use crate::shared_value::{Epoch, OwnBlock, SharedValue, Value};
 use crate::store::engine::{Engine, EngineError};
 use crate::store::page_key::{self, PageKey, PageName};
@@ -219,8 +219,8 @@ impl Tx<'_> {
         if !self.buries_pages() {
             return;
         }
-        if let Some((cid, pages)) = self.paged_root(root).filter(|(cid, _)| Some(*cid) != kept) {
-            self.bury(root, cid, pages);
+        if let Some(named) = self.paged_root(root).filter(|named| Some(named.collection) != kept) {
+            self.bury(root, named);
         }
     }
 
@@ -231,8 +231,8 @@ impl Tx<'_> {
         inner.write.wbl.get().is_none() && inner.graveyard.collections.are_there()
     }
 
-    /// The collection that a root names, and how many pages it has; `None` for what is in none, or is cold.
-    pub(in crate::store) fn paged_root(&mut self, root: Key<'_>) -> Option<(u64, u64)> {
+    /// The collection that a root names; `None` for what is in none, or is cold.
+    pub(in crate::store) fn paged_root(&mut self, root: Key<'_>) -> Option<Named> {
         if !self.engine.inner().graveyard.collections.are_there() {
             return None;
         }
@@ -245,13 +245,13 @@ impl Tx<'_> {
     }
 
     /// The grave of all pages of a collection (E4), with the operation that follows.
-    pub(super) fn bury(&mut self, root: Key<'_>, cid: u64, pages: u64) {
-        let prefix = element_head(self.namespace_of(root), cid);
+    pub(super) fn bury(&mut self, root: Key<'_>, named: Named) {
+        let prefix = element_head(self.namespace_of(root), named.collection);
         let count = *self.shard(root.hash).count_mut(root.slot);
         self.buf.journal.note_nothing(root.slot, count);
         let at = self.buf.records.len();
         self.buf.records.extend_from_slice(&prefix);
-        let staged = Staged::Bury { at, len: prefix.len(), pages };
+        let staged = Staged::Bury { at, len: prefix.len(), pages: named.pages, bytes: named.bytes };
         self.buf.operations.push(Operation { hash: root.hash, staged, shares_seq: true });
         self.buf.sharing += 1;
     }

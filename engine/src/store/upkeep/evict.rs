@@ -51,14 +51,17 @@ impl Engine {
     }
 
     /// True while keys are evicted, and those in memory and clients, which hold `client_bytes`, take more together than
-    /// the memory bound leaves them.
+    /// the memory bound leaves them. Pages of collections that are gone do not count: they leave soon.
     #[must_use]
     #[inline]
     pub fn over_bound(&self, client_bytes: usize) -> bool {
-        let memory = &self.inner().memory;
+        let (memory, graveyard) = (&self.inner().memory, &self.inner().graveyard);
         memory.evicts_keys.load(Ordering::Relaxed)
             && memory.data_bytes.load(Ordering::Relaxed).saturating_add(client_bytes)
-                > memory.room_bytes.load(Ordering::Relaxed)
+                > memory
+                    .room_bytes
+                    .load(Ordering::Relaxed)
+                    .saturating_add(graveyard.leaving_bytes.load(Ordering::Relaxed))
     }
 
     /// True while entries of an emptied database still take enough bytes to account for the excess over the bound. They
