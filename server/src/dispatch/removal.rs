@@ -20,6 +20,11 @@ impl Ctx<'_, '_> {
         self.client.removal.map_or(Ok(RemovedBefore::default()), |removal| removal.before(paged))
     }
 
+    /// The same of a command that answers how many elements it has removed; `None`: that was answered, and is all.
+    pub fn removed_before_this(&mut self, paged: Option<&Paged>) -> Option<RemovedBefore> {
+        self.removed_before(paged).inspect_err(|removed| self.out.int(*removed as i64)).ok()
+    }
+
     /// Elements that this run may remove from a collection where it does not remove all. Who has more to remove calls
     /// [`removes_more`](Self::removes_more).
     pub fn removed_max(&mut self, paged: &Paged) -> u64 {

@@ -57,6 +57,7 @@ pub fn run(server: &Arc<Server>, stop: &AtomicBool) {
     while !stop.load(Ordering::Acquire) {
         // While there is more to do, cycles follow each other with short rests.
         eviction::make_room(server, &mut buf, 1);
+        server.engine.sweep_gone();
         server.events.tracking.keep_limit(server.post());
         let begun = Instant::now();
         let due = expire_slice(server, &mut buf);

@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// A collection that is gone is swept at once where it has so many bytes in memory, and else at the next turn.
-const LEAVING_MANY_BYTES: usize = 256 << 10;
+pub(in crate::store) const LEAVING_MANY_BYTES: usize = 256 << 10;
 
 /// A namespace that died and whose entries are still in memory.
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +52,8 @@ pub(in crate::store) struct Graveyard {
     pub(in crate::store) collections: Collections,
     /// Pages of collections that are gone may be in memory.
     pub(in crate::store) has_dead_pages: AtomicBool,
+    /// Held by who takes them out.
+    pub(in crate::store) dead_pages_turn: Mutex<()>,
     /// Collections in pages that are gone, and of how many of them no page is left in memory.
     pub(in crate::store) gone: AtomicU64,
     pub(in crate::store) gone_swept: AtomicU64,
@@ -80,6 +82,7 @@ impl Graveyard {
             elements: ElementGraves::default(),
             collections: Collections::default(),
             has_dead_pages: AtomicBool::new(false),
+            dead_pages_turn: Mutex::default(),
             gone: AtomicU64::new(0),
             gone_swept: AtomicU64::new(0),
             leaving_bytes: AtomicUsize::new(0),

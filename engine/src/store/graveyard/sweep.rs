@@ -3,9 +3,9 @@
 use crate::cemetery::{Grave, OPEN};
 use crate::key::{EngineKey, Seq};
 use crate::store::engine::{Engine, EngineError, Inner};
-use crate::store::graveyard::DeadSlot;
 use crate::store::graveyard::grave_keys::GraveKeys;
 use crate::store::graveyard::sweep_look::SweepLook;
+use crate::store::graveyard::{DeadSlot, LEAVING_MANY_BYTES};
 use crate::store::namespace::{self, FIRST_SEQ, KIND_ELEMENT};
 use crate::store::shard::{Count, Shard};
 use crate::table::Table;
@@ -330,9 +330,18 @@ impl Engine {
         !inner.graveyard.dead_slots.lock().is_empty()
     }
 
+    /// Takes many pages of collections that are gone out of memory, which the store does by itself, but behind a flush that may take seconds:
+    /// for who waits for the room. Takes latches: none may be held.
+    pub fn sweep_gone(&self) {
+        if self.inner().graveyard.leaving_bytes.load(Ordering::Relaxed) >= LEAVING_MANY_BYTES {
+            self.sweep_dead_pages();
+        }
+    }
+
     /// Takes pages of collections that are gone out of memory, step by step.
     pub(in crate::store) fn sweep_dead_pages(&self) {
         let inner = self.inner();
+        let Some(_turn) = inner.graveyard.dead_pages_turn.try_lock() else { return };
         if !inner.graveyard.has_dead_pages.swap(false, Ordering::AcqRel) {
             return;
         }

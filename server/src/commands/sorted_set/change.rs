@@ -260,13 +260,7 @@ pub(super) fn zremrangebylex(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 fn remove_within(ctx: &mut Ctx<'_, '_>, event: &'static str, bounds: Bounds<'_>) -> CommandResult {
     let (db, key) = (ctx.client.db, ctx.args.get(1));
     let paged = ctx.paged::<SortedSets>(Purpose::Write, key)?;
-    let before = match ctx.removed_before(paged.as_ref()) {
-        Ok(before) => before,
-        Err(removed) => {
-            ctx.out.int(removed as i64);
-            return Ok(());
-        }
-    };
+    let Some(before) = ctx.removed_before_this(paged.as_ref()) else { return Ok(()) };
     if let Some(paged) = paged {
         let event = Event::sorted_set(event);
         let (most, on_worker) = (ctx.removed_max(&paged), ctx.client.may_hand_over);

@@ -172,13 +172,7 @@ pub(super) fn xtrim(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         "ERR syntax error, XTRIM must be called with a trimming strategy",
     ))?;
     let paged = ctx.paged::<Streams>(Purpose::Write, key)?;
-    let before = match ctx.removed_before(paged.as_ref()) {
-        Ok(before) => before,
-        Err(removed) => {
-            ctx.out.int(removed as i64);
-            return Ok(());
-        }
-    };
+    let Some(before) = ctx.removed_before_this(paged.as_ref()) else { return Ok(()) };
     let (removed, left) = if let Some(paged) = paged {
         match trim_pages(ctx, (key, &paged), (trim, false), before)? {
             Some(done) => done,
