@@ -308,10 +308,9 @@ impl Engine {
             return;
         }
         inner.graveyard.elements.open(&prefix, seq);
-        inner.graveyard.note_dead_pages(&prefix, seq, named.pages);
-        inner.graveyard.note_grave(prefix.len(), &inner.upkeep.background);
         // Its root was not in memory: hardly any page was.
-        let leave = shard.pages.note_dead(&prefix, 0);
-        inner.graveyard.note_leaving(leave, &inner.upkeep.background);
+        let (leave, background) = (shard.pages.note_dead(&prefix, 0), &inner.upkeep.background);
+        inner.graveyard.note_dead_pages(&prefix, seq, (named.pages, leave), background);
+        inner.graveyard.note_grave(prefix.len(), background);
     }
 }
