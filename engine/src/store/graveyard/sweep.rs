@@ -6,6 +6,7 @@ use crate::store::engine::{Engine, EngineError, Inner};
 use crate::store::graveyard::grave_keys::GraveKeys;
 use crate::store::graveyard::sweep_look::SweepLook;
 use crate::store::graveyard::{DeadSlot, LEAVING_MANY_BYTES};
+use crate::store::latch::Latched;
 use crate::store::namespace::{self, FIRST_SEQ, KIND_ELEMENT};
 use crate::store::shard::{Count, Shard};
 use crate::table::Table;
@@ -331,15 +332,19 @@ impl Engine {
     }
 
     /// Takes many pages of collections that are gone out of memory, which the store does by itself, but behind a flush that may take seconds:
-    /// for who waits for the room. Takes latches: none may be held.
+    /// for who waits for the room. Shards whose latches are taken are left to the next call. No latch may be held.
     pub fn sweep_gone(&self) {
         if self.inner().graveyard.leaving_bytes.load(Ordering::Relaxed) >= LEAVING_MANY_BYTES {
-            self.sweep_dead_pages();
+            self.sweep_dead_pages_by(|shard| shard.latch.try_take());
         }
     }
 
     /// Takes pages of collections that are gone out of memory, step by step.
     pub(in crate::store) fn sweep_dead_pages(&self) {
+        self.sweep_dead_pages_by(|shard| Some(shard.latch()));
+    }
+
+    fn sweep_dead_pages_by<'s>(&'s self, latch: impl Fn(&'s Shard) -> Option<Latched<'s>>) {
         let inner = self.inner();
         let Some(_turn) = inner.graveyard.dead_pages_turn.try_lock() else { return };
         if !inner.graveyard.has_dead_pages.swap(false, Ordering::AcqRel) {
@@ -347,24 +352,28 @@ impl Engine {
         }
         let gone = inner.graveyard.gone.load(Ordering::Acquire);
         let leaving_bytes = inner.graveyard.leaving_bytes.load(Ordering::Acquire);
+        let mut is_whole = true;
         for shard in &inner.shards {
-            let mut state = shard.latch();
+            let Some(mut state) = latch(shard) else {
+                is_whole = false;
+                continue;
+            };
             let leaving = state.pages.take_leaving();
-            if !leaving.is_empty() {
-                self.note_table_bytes(&mut state);
-                drop(state);
-                // Without the latch: a large collection has many.
-                drop(leaving);
-                state = shard.latch();
-            }
             while state.pages.has_dead() && !state.pages.sweep_dead(SWEEP_BUCKETS) {
                 self.note_table_bytes(&mut state);
                 state.let_others();
             }
             self.note_table_bytes(&mut state);
+            drop(state);
+            // Without the latch: a large collection has many.
+            drop(leaving);
         }
-        inner.graveyard.gone_swept.store(gone, Ordering::Release);
-        inner.graveyard.leaving_bytes.fetch_sub(leaving_bytes, Ordering::AcqRel);
+        if is_whole {
+            inner.graveyard.gone_swept.store(gone, Ordering::Release);
+            inner.graveyard.leaving_bytes.fetch_sub(leaving_bytes, Ordering::AcqRel);
+        } else {
+            inner.graveyard.has_dead_pages.store(true, Ordering::Release);
+        }
     }
 
     /// Collections in pages that have gone since the store was opened, and how many of them may still have pages in memory.
