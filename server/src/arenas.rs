@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn large_stretches_leave_at_once_under_a_small_bound_only() {
+    fn large_stretches_leave_at_once_under_a_small_bound_and_above_it() {
         // An arena of its own, which no other test uses.
         // SAFETY: jemalloc describes both as an `unsigned`.
         let arena: u32 = unsafe { raw::read(b"arenas.create\0") }.unwrap();
@@ -101,6 +101,10 @@ mod tests {
         give_back(0, 0);
         leave_a_stretch();
         let without_a_bound = unused_pages(arena);
+        let is_too_large = give_back(64 << 20, 72 << 20);
+        let above_the_bound = unused_pages(arena);
+        give_back(0, 0);
+        leave_a_stretch();
         give_back_everything();
         let purged = unused_pages(arena);
         // SAFETY: as above.
@@ -108,6 +112,7 @@ mod tests {
         let stretch = FREED_BYTES / 4096;
         assert!(under_a_small_bound < stretch, "{under_a_small_bound}");
         assert!(without_a_bound >= stretch, "{without_a_bound}");
+        assert!(is_too_large && above_the_bound < stretch, "{above_the_bound}");
         assert!(purged < stretch, "{purged}");
     }
 }

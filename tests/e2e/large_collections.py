@@ -10,6 +10,7 @@ resident memory is sampled, and another process asks GET of a small key a thousa
 """
 
 import argparse
+import contextlib
 import random
 import shutil
 import socket
@@ -189,10 +190,17 @@ WHOLE = {
 }
 
 
-def strings(server, words):
-    """The strings of a reply, one after the other: it may be larger than this process likes to hold."""
+@contextlib.contextmanager
+def reply_to(server, words):
+    """The reply to a request, with that of a PING behind it, as a file: it may be larger than this process likes to hold."""
     with socket.create_connection(("127.0.0.1", server.port), timeout=120) as sock, sock.makefile("rb", 1 << 20) as replies:
         sock.sendall(encode([to_bytes(word) for word in words]) + encode([b"PING"]))
+        yield replies
+
+
+def strings(server, words):
+    """The strings of a reply, one after the other."""
+    with reply_to(server, words) as replies:
         head = replies.readline()
         if head[:1] != b"*":
             raise ReplyError(head)
@@ -200,6 +208,15 @@ def strings(server, words):
             yield replies.read(int(replies.readline()[1:]) + 2)[:-2]
         if replies.readline() != b"+PONG\r\n":
             raise ReplyError(b"no PONG behind the reply")
+
+
+def lines(server, words):
+    """The lines of a reply, one after the other."""
+    with reply_to(server, words) as replies:
+        for line in replies:
+            if line == b"+PONG\r\n":
+                return
+            yield line
 
 
 def wholes(steps, server, connection, kind, count):
@@ -369,16 +386,6 @@ def stream(steps, server, connection, count):
             steps.equal(title, connection.cmd(*words), expected)
     return [(["XLEN", "stream"], 100),
             (["XRANGE", "stream", "-", "+", "COUNT", 1], [[b"%d-1" % (count - 99), [b"field", value(count - 100)]]])]  # fmt: skip
-
-
-def lines(server, words):
-    """The lines of a reply, one after the other."""
-    with socket.create_connection(("127.0.0.1", server.port), timeout=120) as sock, sock.makefile("rb", 1 << 20) as replies:
-        sock.sendall(encode([to_bytes(word) for word in words]) + encode([b"PING"]))
-        for line in replies:
-            if line == b"+PONG\r\n":
-                return
-            yield line
 
 
 def disk_bytes(server):

@@ -293,21 +293,21 @@ impl Executor {
         let started = begun.unwrap_or_else(Instant::now);
         let changes = &mut self.changes;
         let scope = Scope::of(spec, args, client);
+        let keys = || {
+            let mut keys = Vec::new();
+            each_key(spec, args, |key| keys.push(key));
+            keys
+        };
         let long = match std::mem::take(&mut client.long_reply) {
             LongReply::Wanted if self.may_block => {
-                let mut keys = Vec::new();
-                each_key(spec, args, |key| keys.push(key));
-                let request = (keys.first().copied().unwrap_or_default(), pack(args.from(0)));
+                let request = (keys().first().copied().unwrap_or_default(), pack(args.from(0)));
                 let client = (&*client.session, client.db);
                 OpenReply::open(server, client, request, now_ms).transpose()
             }
             _ => None,
         };
-        let past = reads_past.then(|| {
-            let mut keys = Vec::new();
-            each_key(spec, args, |key| keys.push(key));
-            PastKeys::open(server, &client.session, (client.db, &keys), now_ms)
-        });
+        let past = reads_past
+            .then(|| PastKeys::open(server, &client.session, (client.db, &keys()), now_ms));
         let ended = match scope {
             _ if let Some(past) = past.flatten() => answer_from_the_past(
                 &mut Ctx { server, client, table, args, spec, out, tx: None, changes, now_ms },

@@ -36,10 +36,9 @@ impl Ctx<'_, '_> {
         self.client.removal.get_or_insert_with(|| Removal::new(paged)).piece(paged, load_bytes)
     }
 
-    /// So many elements have gone, and more must: a worker's run ends here, and begins again on a helper thread; one of a helper thread is
-    /// committed, and the request runs again. `rest`: what is left for it, in the command's own terms. The piece is logged.
+    /// So many elements have gone, which is logged, and more must: this run is committed, and the request runs again. `rest`: what is left
+    /// for it, in the command's own terms. A worker has [handed it over](Self::hand_over_changes) before.
     pub fn removes_more(&mut self, elements: u64, rest: [u64; 2]) {
-        self.hand_over_changes(u64::MAX);
         if let Some(removal) = &mut self.client.removal {
             removal.note_piece(elements, rest);
             // What it was loaded for is gone.

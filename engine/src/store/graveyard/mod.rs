@@ -26,9 +26,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-/// A collection that is gone is swept at once where it has so many bytes in memory, and else at the next turn.
-pub(in crate::store) const LEAVING_MANY_BYTES: usize = 256 << 10;
-
 /// A namespace that died and whose entries are still in memory.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::store) struct DeadSlot {
@@ -104,22 +101,18 @@ impl Graveyard {
     }
 
     /// The collection of this prefix died at `d`, with about so many pages. All of them are dead then and stay so: with many
-    /// pages that is a dead run without a walk (N5). So many bytes of data leave memory with it; of many, somebody may wait for the room.
+    /// pages that is a dead run without a walk (N5). So many bytes of data leave memory with it.
     /// To be called under the latch of its root, behind [`ShardPages::note_dead`](crate::store::pages::ShardPages::note_dead).
     pub(in crate::store) fn note_dead_pages(
         &self,
         prefix: &[u8],
         d: Seq,
         (pages, leaving_bytes): (u64, usize),
-        background: &Background,
     ) {
         // Counted before the flag is set: whoever takes the flag finds the bytes here, and the pages once it has the latch.
         self.leaving_bytes.fetch_add(leaving_bytes, Ordering::AcqRel);
         self.gone.fetch_add(1, Ordering::AcqRel);
         self.has_dead_pages.store(true, Ordering::Release);
-        if leaving_bytes >= LEAVING_MANY_BYTES {
-            background.wake_flush();
-        }
         if let Some(end) = EngineKey::end_of_prefix(prefix).filter(|_| pages >= RUN_KEYS_MIN) {
             let (from, to) = (prefix.into(), end.into());
             self.dead_runs.add(DeadRun { from, to, d, keys: pages });

@@ -3,9 +3,9 @@
 use crate::cemetery::{Grave, OPEN};
 use crate::key::{EngineKey, Seq};
 use crate::store::engine::{Engine, EngineError, Inner};
+use crate::store::graveyard::DeadSlot;
 use crate::store::graveyard::grave_keys::GraveKeys;
 use crate::store::graveyard::sweep_look::SweepLook;
-use crate::store::graveyard::{DeadSlot, LEAVING_MANY_BYTES};
 use crate::store::latch::Latched;
 use crate::store::namespace::{self, FIRST_SEQ, KIND_ELEMENT};
 use crate::store::shard::{Count, Shard};
@@ -14,6 +14,9 @@ use crate::tree::{BurialTally, GraveFile, Job, Version, death_in};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
+
+/// Who evicts keys sweeps collections that are gone where they have so many bytes in memory; of fewer nobody waits for the room.
+const LEAVING_MANY_BYTES: usize = 256 << 10;
 
 /// Buckets of one shard swept under one hold of its latch.
 const SWEEP_BUCKETS: usize = 1024;
@@ -331,10 +334,11 @@ impl Engine {
         !inner.graveyard.dead_slots.lock().is_empty()
     }
 
-    /// Takes many pages of collections that are gone out of memory, which the store does by itself, but behind a flush that may take seconds:
-    /// for who waits for the room. Shards whose latches are taken are left to the next call. No latch may be held.
+    /// Takes many pages of collections that are gone out of memory, while keys are evicted: the store does it by itself, but behind a flush
+    /// that may take seconds. Shards whose latches are taken are left to the next call. No latch may be held.
     pub fn sweep_gone(&self) {
-        if self.inner().graveyard.leaving_bytes.load(Ordering::Relaxed) >= LEAVING_MANY_BYTES {
+        let leaving_bytes = self.inner().graveyard.leaving_bytes.load(Ordering::Relaxed);
+        if leaving_bytes >= LEAVING_MANY_BYTES && self.evicts_keys() {
             self.sweep_dead_pages_by(|shard| shard.latch.try_take());
         }
     }

@@ -309,8 +309,8 @@ impl Engine {
         }
         inner.graveyard.elements.open(&prefix, seq);
         // Its root was not in memory: hardly any page was.
-        let (leave, background) = (shard.pages.note_dead(&prefix, 0), &inner.upkeep.background);
-        inner.graveyard.note_dead_pages(&prefix, seq, (named.pages, leave), background);
-        inner.graveyard.note_grave(prefix.len(), background);
+        let leave = shard.pages.note_dead(&prefix, 0);
+        inner.graveyard.note_dead_pages(&prefix, seq, (named.pages, leave));
+        inner.graveyard.note_grave(prefix.len(), &inner.upkeep.background);
     }
 }

@@ -162,11 +162,11 @@ impl Tx<'_> {
                 inner.graveyard.note_grave(len, &inner.upkeep.background);
             }
             Staged::Bury { at, len, pages, bytes } => {
-                let (prefix, background) = (&records[at..at + len], &inner.upkeep.background);
+                let prefix = &records[at..at + len];
                 graves.open(prefix, seq);
                 let leave = self.shard(operation.hash).pages.note_dead(prefix, bytes);
-                inner.graveyard.note_dead_pages(prefix, seq, (pages, leave), background);
-                inner.graveyard.note_grave(len, background);
+                inner.graveyard.note_dead_pages(prefix, seq, (pages, leave));
+                inner.graveyard.note_grave(len, &inner.upkeep.background);
             }
             // No grave is of a collection that was not there.
             Staged::Edited | Staged::Pages { .. } => {}

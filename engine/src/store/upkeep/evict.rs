@@ -56,12 +56,10 @@ impl Engine {
     #[inline]
     pub fn over_bound(&self, client_bytes: usize) -> bool {
         let (memory, graveyard) = (&self.inner().memory, &self.inner().graveyard);
-        memory.evicts_keys.load(Ordering::Relaxed)
-            && memory.data_bytes.load(Ordering::Relaxed).saturating_add(client_bytes)
-                > memory
-                    .room_bytes
-                    .load(Ordering::Relaxed)
-                    .saturating_add(graveyard.leaving_bytes.load(Ordering::Relaxed))
+        let data = || memory.data_bytes.load(Ordering::Relaxed).saturating_add(client_bytes);
+        let leaving = || graveyard.leaving_bytes.load(Ordering::Relaxed);
+        let room = || memory.room_bytes.load(Ordering::Relaxed).saturating_add(leaving());
+        memory.evicts_keys.load(Ordering::Relaxed) && data() > room()
     }
 
     /// True while entries of an emptied database still take enough bytes to account for the excess over the bound. They

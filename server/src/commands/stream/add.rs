@@ -87,9 +87,10 @@ pub(super) fn xadd(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         let (thresholds, mut is_part) = (ctx.thresholds(), false);
         let done = change(ctx, (key, &paged), Event::stream("xadd"), |pages, stream| {
             stream.add(pages, &entry, &thresholds)?;
-            let removed = trim_here.map(|trim| stream.trim(pages, trim)).transpose()?;
-            is_part = matches!(removed, Some(Removed::Part(_)));
-            Ok(Some(removed.unwrap_or(Removed::Nothing)))
+            let Some(trim) = trim_here else { return Ok(Some(Removed::Nothing)) };
+            let plan = stream.plan(pages, trim)?;
+            is_part = plan.is_cut;
+            stream.trim(pages, &plan).map(Some)
         })?;
         if is_part {
             ctx.hand_over_changes(u64::MAX);

@@ -103,7 +103,7 @@ pub(super) fn change(
                 all = Some((count, edit));
                 None
             }
-            Some(Removed::Some(count) | Removed::Part(count)) => Some(count),
+            Some(Removed::Some(count)) => Some(count),
             Some(Removed::Nothing) => Some(0),
             None => None,
         })
@@ -137,16 +137,21 @@ pub(super) fn trim_pages(
     }
     let limit = trim.limit.saturating_sub(before.elements);
     let nodes_max = Streamed::open(paged).map_err(damaged)?.nodes_of(most);
-    let (trim, mut is_part) = (Trim { to, limit, nodes_max, ..trim }, false);
+    let trim = Trim { to, limit, nodes_max, ..trim };
+    let (on_worker, mut is_part) = (ctx.client.may_hand_over, false);
     let done = change(ctx, (key, paged), Event::stream("xtrim"), |pages, stream| {
         let plan = stream.plan(pages, trim)?;
         is_part = plan.is_cut;
-        if parts_only && !is_part {
+        let all_stay = if is_part { on_worker } else { parts_only };
+        if all_stay {
             return Ok(None);
         }
-        let removed = stream.trim_by(pages, &plan)?;
+        let removed = stream.trim(pages, &plan)?;
         Ok(Some(removed).filter(|removed| !removed.is_nothing()))
     })?;
+    if is_part {
+        ctx.hand_over_changes(u64::MAX);
+    }
     let (removed, left) = done.unwrap_or((0, len));
     if is_part && left > 0 {
         let kept = left.to_string();

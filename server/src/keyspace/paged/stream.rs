@@ -59,8 +59,6 @@ pub enum Removed {
     Nothing,
     /// So many have gone.
     Some(u64),
-    /// So many have gone, and [`Trim::nodes_max`] keeps others that would.
-    Part(u64),
     /// So many would go, and no other is left. Pages have entries: nothing was changed, and this is the stream from now on.
     All(u64, Box<StreamEdit>),
 }
@@ -225,15 +223,6 @@ impl Streamed {
         Ok(Box::new(StreamEdit::without_nodes(self.head, 0, &groups)))
     }
 
-    /// Removes entries from the front.
-    ///
-    /// # Errors
-    /// [`Stop`].
-    pub fn trim<P: Pages>(&mut self, pages: &mut P, trim: Trim) -> Result<Removed, Stop> {
-        let plan = self.plan(pages, trim)?;
-        self.trim_by(pages, &plan)
-    }
-
     /// What a trim is going to remove.
     ///
     /// # Errors
@@ -252,11 +241,11 @@ impl Streamed {
         })
     }
 
-    /// Removes what was planned.
+    /// Removes entries from the front, as planned.
     ///
     /// # Errors
     /// [`Stop`].
-    pub fn trim_by<P: Pages>(&mut self, pages: &mut P, plan: &TrimPlan) -> Result<Removed, Stop> {
+    pub fn trim<P: Pages>(&mut self, pages: &mut P, plan: &TrimPlan) -> Result<Removed, Stop> {
         if plan.removed == 0 {
             return Ok(Removed::Nothing);
         }
@@ -272,7 +261,7 @@ impl Streamed {
         if let Some(number) = partial {
             self.mark_deleted(pages, number, &plan.within)?;
         }
-        Ok(if plan.is_cut { Removed::Part(plan.removed) } else { Removed::Some(plan.removed) })
+        Ok(Removed::Some(plan.removed))
     }
 
     /// Nodes that have about so many entries, at least one.
