@@ -2,28 +2,10 @@
 
 use super::client::Client;
 use super::paged_tests::Random;
-use super::tests::Bench;
+use super::tests::{Bench, NOW_MS};
 use super::{Executor, Outcome};
-use crate::keyspace::load_blocking;
 use crate::resp::command_bytes;
 use crate::value::thresholds::Thresholds;
-
-/// The time of `Bench::run`.
-const NOW_MS: u64 = 1_000_000;
-
-fn run_at(bench: &mut Bench, client: &mut Client, line: &str, now_ms: u64) -> String {
-    let mut pins = Vec::new();
-    loop {
-        match bench.try_at(client, line, now_ms) {
-            (Outcome::Done(_), reply) => return reply,
-            (Outcome::Cold(keys), _) => {
-                let pin = load_blocking(&bench.server, keys, u64::MAX);
-                pins.push(pin.expect("simulated storage works"));
-            }
-            (outcome, _) => panic!("{line}: {outcome:?}"),
-        }
-    }
-}
 
 #[test]
 fn a_field_is_gone_from_its_time_on_whoever_looks() {
@@ -71,10 +53,10 @@ fn a_field_is_gone_from_its_time_on_whoever_looks() {
                     &["RENAME h ha", "HSET ha f 1", "HPEXPIRE ha 5000 FIELDS 1 f"],
                 );
                 let look = "SORT names BY nosort GET h*->f";
-                assert_eq!(run_at(&mut bench, &mut client, look, now_ms), wanted, "{look}");
+                assert_eq!(bench.run_at(&mut client, look, now_ms), wanted, "{look}");
                 continue;
             }
-            assert_eq!(run_at(&mut bench, &mut client, look, now_ms), wanted, "{look} at {now_ms}");
+            assert_eq!(bench.run_at(&mut client, look, now_ms), wanted, "{look} at {now_ms}");
         }
     }
 }
@@ -83,7 +65,7 @@ fn a_field_is_gone_from_its_time_on_whoever_looks() {
 fn a_key_goes_with_its_last_field_and_no_earlier() {
     let mut bench = Bench::new();
     let mut client = bench.client();
-    let mut at = |line: &str, now_ms: u64| run_at(&mut bench, &mut client, line, now_ms);
+    let mut at = |line: &str, now_ms: u64| bench.run_at(&mut client, line, now_ms);
     at("HSET h a 1 b 2", NOW_MS);
     at("HPEXPIRE h 10 FIELDS 1 a", NOW_MS);
     at("HPEXPIRE h 20 FIELDS 1 b", NOW_MS);
@@ -107,7 +89,7 @@ fn whoever_watches_a_hash_hears_of_a_field_that_goes() {
     let mut bench = Bench::new();
     let (mut client, mut other) = (bench.client(), bench.client());
     bench.run_all(&mut client, &["HSET h a 1 b 2", "HPEXPIRE h 10 FIELDS 1 a", "WATCH h"]);
-    assert_eq!(run_at(&mut bench, &mut other, "HLEN h", NOW_MS + 10), ":1\r\n");
+    assert_eq!(bench.run_at(&mut other, "HLEN h", NOW_MS + 10), ":1\r\n");
     bench.run_all(&mut client, &["MULTI", "HLEN h"]);
     assert_eq!(bench.run(&mut client, "EXEC"), "*-1\r\n");
 }
@@ -149,7 +131,7 @@ fn what_is_logged_of_fields_that_expire_makes_the_same_data_with_as_many_operati
         (36, "TYPE fields", &["HDEL fields a"]),
     ];
     for (ms, request, logs) in requests_and_logs {
-        let reply = run_at(&mut bench, &mut client, request, NOW_MS + ms);
+        let reply = bench.run_at(&mut client, request, NOW_MS + ms);
         assert!(!reply.starts_with('-'), "{request}: {reply}");
         for log in *logs {
             let words: Vec<&[u8]> = log.split(' ').map(str::as_bytes).collect();
@@ -158,13 +140,13 @@ fn what_is_logged_of_fields_that_expire_makes_the_same_data_with_as_many_operati
         assert_eq!(bench.server.engine.last_seq(), again.server.engine.last_seq(), "{request}");
         for look in ["DEBUG DIGEST", "HPEXPIRETIME h FIELDS 7 a b c d f g i"] {
             let (ours, theirs) = (
-                run_at(&mut bench, &mut client, look, NOW_MS + ms),
-                run_at(&mut again, &mut log_client, look, NOW_MS + ms),
+                bench.run_at(&mut client, look, NOW_MS + ms),
+                again.run_at(&mut log_client, look, NOW_MS + ms),
             );
             assert_eq!(ours, theirs, "{look} behind {request}");
         }
     }
-    let left = run_at(&mut bench, &mut client, "DBSIZE", NOW_MS + 30);
+    let left = bench.run_at(&mut client, "DBSIZE", NOW_MS + 30);
     assert_eq!(left, ":0\r\n");
 }
 
@@ -183,7 +165,7 @@ fn a_dump_has_the_times_of_fields() {
     let look = "HPEXPIRETIME h2 FIELDS 2 a b";
     assert_eq!(bench.run(&mut client, look), "*2\r\n:1005000\r\n:-1\r\n");
     assert_eq!(bench.run(&mut client, "OBJECT ENCODING h2"), "$9\r\nhashtable\r\n");
-    assert_eq!(run_at(&mut bench, &mut client, "HLEN h2", NOW_MS + 5000), ":1\r\n");
+    assert_eq!(bench.run_at(&mut client, "HLEN h2", NOW_MS + 5000), ":1\r\n");
 }
 
 #[test]
@@ -199,17 +181,17 @@ fn the_past_has_the_fields_that_it_had() {
         "HSET gone a 1",
         "HPEXPIRE gone 5 FIELDS 1 a",
     ] {
-        run_at(&mut bench, &mut client, line, now_ms - 10);
+        bench.run_at(&mut client, line, now_ms - 10);
     }
-    assert!(run_at(&mut bench, &mut reader, "SEXTON.SNAPSHOT OPEN", now_ms).starts_with(':'));
+    assert!(bench.run_at(&mut reader, "SEXTON.SNAPSHOT OPEN", now_ms).starts_with(':'));
     let after_ms = now_ms + 2_000_000;
-    assert_eq!(run_at(&mut bench, &mut client, "HLEN h", after_ms), ":1\r\n");
+    assert_eq!(bench.run_at(&mut client, "HLEN h", after_ms), ":1\r\n");
     for (look, seen) in [
         ("HLEN h", ":2\r\n"),
         ("HMGET h due later", "*2\r\n$-1\r\n$1\r\n2\r\n"),
         ("EXISTS gone", ":0\r\n"),
     ] {
-        assert_eq!(run_at(&mut bench, &mut reader, look, after_ms), seen, "{look}");
+        assert_eq!(bench.run_at(&mut reader, look, after_ms), seen, "{look}");
     }
 }
 
@@ -264,19 +246,15 @@ fn hashes_in_pages_with_due_times_answer_as_those_in_one_record_do() {
     for step in 0..5000 {
         now_ms += random.below(4);
         let command = command(&mut random);
-        let reply = run_at(&mut paged, &mut client, &command, now_ms);
-        assert_eq!(
-            reply,
-            run_at(&mut whole, &mut other, &command, now_ms),
-            "step {step}: {command}"
-        );
+        let reply = paged.run_at(&mut client, &command, now_ms);
+        assert_eq!(reply, whole.run_at(&mut other, &command, now_ms), "step {step}: {command}");
         if random.below(3) == 0 {
             // The next command finds expired fields in pages that were not read yet.
             continue;
         }
         for look in ["HGETALL a", "HGETALL b", "HLEN a", "PTTL a", "DEBUG DIGEST"] {
-            let reply = run_at(&mut paged, &mut client, look, now_ms);
-            let other = run_at(&mut whole, &mut other, look, now_ms);
+            let reply = paged.run_at(&mut client, look, now_ms);
+            let other = whole.run_at(&mut other, look, now_ms);
             assert_eq!(lines(&reply), lines(&other), "step {step}: {look} behind {command}");
         }
         let (engine, mut buf) = (&paged.server.engine, sexton_engine::TxBuf::default());
@@ -310,7 +288,7 @@ fn who_asks_for_a_field_removes_that_one_and_who_counts_them_all() {
     fill(&mut bench, &mut client, 4000, NOW_MS + 10);
     let now_ms = NOW_MS + 10;
     let expired = |bench: &Bench| bench.server.stats.expired_fields();
-    let mut at = |bench: &mut Bench, line: &str| run_at(bench, &mut client, line, now_ms);
+    let mut at = |bench: &mut Bench, line: &str| bench.run_at(&mut client, line, now_ms);
     assert_eq!(at(&mut bench, "HGET h f1"), "$6\r\nvalue1\r\n");
     assert_eq!((at(&mut bench, "HGET h f0"), expired(&bench)), ("$-1\r\n".to_owned(), 1));
     assert_eq!((at(&mut bench, "HSET h f2 new"), expired(&bench)), (":1\r\n".to_owned(), 2));
@@ -318,7 +296,7 @@ fn who_asks_for_a_field_removes_that_one_and_who_counts_them_all() {
     assert_eq!((reply.as_str(), expired(&bench)), ("*3\r\n:1\r\n:-2\r\n:1\r\n", 3));
     // f2 has come back.
     assert_eq!((at(&mut bench, "HLEN h"), expired(&bench)), (":2001\r\n".to_owned(), 2000));
-    assert_eq!(run_at(&mut bench, &mut client, "HLEN h", now_ms + 50), ":1999\r\n");
+    assert_eq!(bench.run_at(&mut client, "HLEN h", now_ms + 50), ":1999\r\n");
 }
 
 #[test]
@@ -329,7 +307,7 @@ fn a_key_in_pages_goes_with_its_last_field() {
     let line = format!("HSETEX h PX 10 FIELDS 500 {}", words.join(" "));
     assert_eq!(bench.run(&mut client, &line), ":1\r\n");
     for (look, gone) in [("HGET h f7", "$-1\r\n"), ("EXISTS h", ":0\r\n"), ("DBSIZE", ":0\r\n")] {
-        assert_eq!(run_at(&mut bench, &mut client, look, NOW_MS + 10), gone, "{look}");
+        assert_eq!(bench.run_at(&mut client, look, NOW_MS + 10), gone, "{look}");
     }
     assert_eq!(bench.server.stats.expired_fields(), 500);
     assert_eq!(bench.run(&mut client, "HSET h f1 1"), ":1\r\n");
@@ -347,9 +325,9 @@ fn a_write_where_all_fields_are_due_makes_a_new_key() {
         let words: Vec<String> = (0..100).map(|n| format!("f{n} value{n}")).collect();
         bench.run(&mut client, &format!("HSETEX h PX 10 FIELDS 100 {}", words.join(" ")));
         bench.run(&mut client, "PEXPIRE h 5000");
-        run_at(&mut bench, &mut client, write, NOW_MS + 10);
+        bench.run_at(&mut client, write, NOW_MS + 10);
         for (look, seen) in [("HLEN h", ":1\r\n"), ("PTTL h", ":-1\r\n")] {
-            let reply = run_at(&mut bench, &mut client, look, NOW_MS + 10);
+            let reply = bench.run_at(&mut client, look, NOW_MS + 10);
             assert_eq!(reply, seen, "{look} behind {write}");
         }
     }
@@ -378,21 +356,21 @@ fn what_pages_have_of_due_times_is_seen_in_the_past_in_dumps_and_in_copies() {
     // A snapshot reads the clock itself.
     let now_ms = crate::clock::now_ms();
     fill(&mut bench, &mut client, 500, now_ms + 1_000_000);
-    run_at(&mut bench, &mut client, "HPEXPIRE h 5 FIELDS 2 f1 f3", now_ms - 10);
-    assert!(run_at(&mut bench, &mut reader, "SEXTON.SNAPSHOT OPEN", now_ms).starts_with(':'));
+    bench.run_at(&mut client, "HPEXPIRE h 5 FIELDS 2 f1 f3", now_ms - 10);
+    assert!(bench.run_at(&mut reader, "SEXTON.SNAPSHOT OPEN", now_ms).starts_with(':'));
     let after_ms = now_ms + 2_000_000;
-    let digest = run_at(&mut bench, &mut client, "DEBUG DIGEST-VALUE h", now_ms);
+    let digest = bench.run_at(&mut client, "DEBUG DIGEST-VALUE h", now_ms);
     for line in ["COPY h copy", "RENAME copy moved", "RENAME moved copy"] {
-        run_at(&mut bench, &mut client, line, now_ms);
+        bench.run_at(&mut client, line, now_ms);
     }
-    assert_eq!(run_at(&mut bench, &mut client, "DEBUG DIGEST-VALUE copy", now_ms), digest);
+    assert_eq!(bench.run_at(&mut client, "DEBUG DIGEST-VALUE copy", now_ms), digest);
     let look = "HPEXPIRETIME copy FIELDS 3 f0 f1 f5";
     let times = format!("*3\r\n:{}\r\n:-2\r\n:-1\r\n", now_ms + 1_000_000);
-    assert_eq!(run_at(&mut bench, &mut client, look, now_ms), times);
-    assert_eq!(run_at(&mut bench, &mut client, "HLEN h", after_ms), ":248\r\n");
-    assert_eq!(run_at(&mut bench, &mut reader, "HLEN h", after_ms), ":498\r\n");
+    assert_eq!(bench.run_at(&mut client, look, now_ms), times);
+    assert_eq!(bench.run_at(&mut client, "HLEN h", after_ms), ":248\r\n");
+    assert_eq!(bench.run_at(&mut reader, "HLEN h", after_ms), ":498\r\n");
     assert_eq!(
-        run_at(&mut bench, &mut reader, "HMGET h f0 f1", after_ms),
+        bench.run_at(&mut reader, "HMGET h f0 f1", after_ms),
         "*2\r\n$6\r\nvalue0\r\n$-1\r\n"
     );
 }

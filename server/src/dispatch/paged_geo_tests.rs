@@ -1,7 +1,7 @@
 //! Searches of positions in pages: their replies match those for a single record, and few pages are read.
 
 use super::Outcome;
-use super::paged_tests::{Random, bench, bulks, rounds};
+use super::paged_tests::{Random, bench, bulks};
 use super::tests::{Bench, NOW_MS};
 
 const MEMBERS: u64 = 3000;
@@ -129,7 +129,7 @@ fn a_search_near_a_position_reads_the_pages_of_its_cells_together() {
             bench.run(&mut client, "EXISTS g");
         }
         let before = bench.server.engine.stats().cold_reads;
-        let (loads, reply) = rounds(&mut bench, &mut client, &request);
+        let (loads, reply) = bench.rounds(&mut client, &request);
         let reads = bench.server.engine.stats().cold_reads - before;
         assert_eq!(reply, expected, "{request}");
         assert!(loads > 1 && loads <= most_rounds, "{request}: {loads} rounds");

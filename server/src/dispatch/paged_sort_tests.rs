@@ -1,7 +1,7 @@
 //! SORT of collections in pages that keeps their order: only what is asked for is read.
 
 use super::Outcome;
-use super::paged_tests::{bench, bulks, cold_bench, rounds};
+use super::paged_tests::{bench, bulks, cold_bench};
 use super::tests::NOW_MS;
 
 #[test]
@@ -38,14 +38,14 @@ fn a_window_of_a_cold_collection_reads_a_few_pages() {
     ] {
         evict(&mut bench, &mut client);
         let before = bench.server.engine.stats().cold_reads;
-        let (loads, reply) = rounds(&mut bench, &mut client, request);
+        let (loads, reply) = bench.rounds(&mut client, request);
         let reads = bench.server.engine.stats().cold_reads - before;
         assert_eq!(reply, expected, "{request}");
         assert!(loads <= 5 && reads <= 8, "{request}: {loads} rounds, {reads} reads");
     }
     evict(&mut bench, &mut client);
     let before = bench.server.engine.stats().cold_reads;
-    let (_, reply) = rounds(&mut bench, &mut client, "SORT s BY nosort LIMIT 0 3");
+    let (_, reply) = bench.rounds(&mut client, "SORT s BY nosort LIMIT 0 3");
     let reads = bench.server.engine.stats().cold_reads - before;
     assert!(bulks(&reply).len() == 3 && reads <= 5, "{reads} reads: {reply}");
 }

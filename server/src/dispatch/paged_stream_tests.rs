@@ -1,7 +1,7 @@
 //! Commands on paged streams: their replies match those for a single record, with a fraction of the copying.
 
 use super::client::Client;
-use super::paged_tests::{Random, rounds};
+use super::paged_tests::Random;
 use super::tests::Bench;
 use crate::value::thresholds::Thresholds;
 
@@ -250,7 +250,7 @@ fn cold_pages_of_a_stream_are_loaded_for_who_needs_them() {
             // The holder of a shard's latch evicts its excess.
             bench.run(&mut client, "EXISTS s");
         }
-        let (loads, reply) = rounds(&mut bench, &mut client, request);
+        let (loads, reply) = bench.rounds(&mut client, request);
         assert!(reply.contains(contains), "{request}: {reply}");
         assert!(loads <= most, "{request}: {loads} rounds");
     }
@@ -274,7 +274,7 @@ fn what_is_said_of_a_long_stream_reads_nodes_and_no_pages_but_its_ends() {
         paged.run(&mut client, "EXISTS s");
     }
     let before = paged.server.engine.stats().cold_reads;
-    let (_, reply) = rounds(&mut paged, &mut client, "XINFO STREAM s");
+    let (_, reply) = paged.rounds(&mut client, "XINFO STREAM s");
     assert_eq!(reply, replies[1]);
     let reads = paged.server.engine.stats().cold_reads - before;
     assert!((10..=30).contains(&reads), "{reads} reads of 500 pages");

@@ -2,7 +2,6 @@
 
 use super::Outcome;
 use super::tests::Bench;
-use crate::keyspace::load_blocking;
 use crate::value::thresholds::Thresholds;
 
 /// A bench that stores collections above `inline_bytes` bytes in pages.
@@ -361,24 +360,6 @@ fn what_is_drawn_from_a_set_in_pages_was_in_it_and_is_gone() {
     assert_eq!(bench.run(&mut client, "EXISTS s"), ":0\r\n");
 }
 
-/// The rounds of loading that a request needs, and its reply.
-pub(super) fn rounds(
-    bench: &mut Bench,
-    client: &mut crate::dispatch::client::Client,
-    line: &str,
-) -> (usize, String) {
-    let mut pins = Vec::new();
-    loop {
-        match bench.try_at(client, line, 1_000_000) {
-            (Outcome::Done(_), reply) => return (pins.len(), reply),
-            (Outcome::Cold(wanted), _) => {
-                pins.push(load_blocking(&bench.server, wanted, u64::MAX).expect("a device"));
-            }
-            (outcome, _) => panic!("{line}: {outcome:?}"),
-        }
-    }
-}
-
 #[test]
 fn what_a_command_or_a_transaction_needs_of_cold_pages_is_loaded_before_it_runs() {
     let mut bench = bench(200);
@@ -399,7 +380,7 @@ fn what_a_command_or_a_transaction_needs_of_cold_pages_is_loaded_before_it_runs(
         }
     };
     evict(&mut bench, &mut client);
-    let (loads, reply) = rounds(&mut bench, &mut client, "HGET h f77");
+    let (loads, reply) = bench.rounds(&mut client, "HGET h f77");
     assert_eq!((loads, reply.as_str()), (2, "$3\r\nv77\r\n"), "its root, and one page");
     for (request, most, expected) in [
         // The root, a page of the index, a node on each of two levels, and the page of the member.
@@ -415,17 +396,17 @@ fn what_a_command_or_a_transaction_needs_of_cold_pages_is_loaded_before_it_runs(
     ] {
         bench.server.engine.flush().expect("flushed");
         evict(&mut bench, &mut client);
-        let (loads, reply) = rounds(&mut bench, &mut client, request);
+        let (loads, reply) = bench.rounds(&mut client, request);
         assert_eq!(reply, expected, "{request}");
         assert!(loads > 1 && loads <= most, "{request}: {loads} rounds");
     }
     bench.server.engine.flush().expect("flushed");
     evict(&mut bench, &mut client);
-    let (loads, reply) = rounds(&mut bench, &mut client, "LRANGE l 0 -1");
+    let (loads, reply) = bench.rounds(&mut client, "LRANGE l 0 -1");
     assert!(loads <= 3 && reply.starts_with("*2000\r\n"), "{loads} rounds");
     evict(&mut bench, &mut client);
     bench.run_all(&mut client, &["MULTI", "HGET h f78", "LPOP l", "HSET h f79 new", "HGET h f79"]);
-    let (loads, reply) = rounds(&mut bench, &mut client, "EXEC");
+    let (loads, reply) = bench.rounds(&mut client, "EXEC");
     assert_eq!(reply, "*4\r\n$3\r\nv78\r\n$1\r\n0\r\n:0\r\n$3\r\nnew\r\n");
     assert_eq!(loads, 2, "the roots, and the pages");
 }
@@ -491,7 +472,7 @@ fn a_command_for_another_type_reads_no_page_to_say_so() {
     ] {
         evict(&mut bench, &mut client);
         let before = bench.server.engine.stats().cold_reads;
-        let (_, reply) = rounds(&mut bench, &mut client, request);
+        let (_, reply) = bench.rounds(&mut client, request);
         assert!(reply.starts_with("-WRONGTYPE"), "{request}: {reply}");
         let reads = bench.server.engine.stats().cold_reads - before;
         assert!((1..=2).contains(&reads), "{request}: {reads} reads, one of each root");
@@ -511,7 +492,7 @@ fn random_elements_of_cold_collections_come_in_a_few_rounds() {
         ("ZRANDMEMBER z -100 WITHSCORES", 6, 200),
     ] {
         evict(&mut bench, &mut client);
-        let (loads, reply) = rounds(&mut bench, &mut client, request);
+        let (loads, reply) = bench.rounds(&mut client, request);
         let drawn = bulks(&reply);
         assert_eq!(drawn.len(), elements, "{request}");
         assert!(loads > 1 && loads <= most, "{request}: {loads} rounds");
@@ -527,12 +508,12 @@ fn random_elements_of_cold_collections_come_in_a_few_rounds() {
     // Of what a pattern names only the page of the field is read.
     bench.run(&mut client, "RPUSH few 1 2");
     evict(&mut bench, &mut client);
-    let (_, reply) = rounds(&mut bench, &mut client, "SORT few BY nosort GET h*->f7");
+    let (_, reply) = bench.rounds(&mut client, "SORT few BY nosort GET h*->f7");
     assert_eq!(reply, "*2\r\n$-1\r\n$-1\r\n");
     bench.run(&mut client, "RENAME h h1");
     evict(&mut bench, &mut client);
     let before = bench.server.engine.stats().cold_reads;
-    let (_, reply) = rounds(&mut bench, &mut client, "SORT few BY nosort GET h*->f7");
+    let (_, reply) = bench.rounds(&mut client, "SORT few BY nosort GET h*->f7");
     assert_eq!(reply, "*2\r\n$2\r\nv7\r\n$-1\r\n");
     assert!(bench.server.engine.stats().cold_reads - before < 10);
 }
@@ -638,7 +619,7 @@ fn no_command_asks_for_its_pages_one_by_one() {
         "BITOP NOT d b".into(),
     ] {
         evict(&mut bench, &mut client);
-        let (loads, reply) = rounds(&mut bench, &mut client, &request);
+        let (loads, reply) = bench.rounds(&mut client, &request);
         let short: String = request.chars().take(40).collect();
         // What a consumer group needs is found step by step: names, rows, their nodes, entries.
         let most = if request.starts_with('X') { 12 } else { 6 };

@@ -66,6 +66,7 @@ pub(super) fn run_bounded(
                 }
                 between(bench, round);
             }
+            (Outcome::Paced, _) => bench.catch_up(),
             (outcome, _) => panic!("{line}: {outcome:?}"),
         }
     }

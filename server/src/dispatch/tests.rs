@@ -45,20 +45,38 @@ impl Bench {
     }
 
     pub(super) fn run(&mut self, client: &mut Client, line: &str) -> String {
-        // A key may have left memory: the bound and a freeze in the background decide when.
+        self.run_at(client, line, NOW_MS)
+    }
+
+    pub(super) fn run_at(&mut self, client: &mut Client, line: &str, now_ms: u64) -> String {
+        self.finish(client, line, now_ms).1
+    }
+
+    /// The rounds of loading that a request needs, and its reply.
+    pub(super) fn rounds(&mut self, client: &mut Client, line: &str) -> (usize, String) {
+        self.finish(client, line, NOW_MS)
+    }
+
+    /// Runs a request until it is done, as a connection does: a key may have left memory, and writers may have to wait.
+    /// The bound and the background decide when.
+    fn finish(&mut self, client: &mut Client, line: &str, now_ms: u64) -> (usize, String) {
         let mut pins = Vec::new();
         loop {
-            match self.try_at(client, line, NOW_MS) {
-                (Outcome::Done(_), reply) => return reply,
+            match self.try_at(client, line, now_ms) {
+                (Outcome::Done(_), reply) => return (pins.len(), reply),
                 (Outcome::Cold(keys), _) => {
-                    pins.push(
-                        load_blocking(&self.server, keys, u64::MAX)
-                            .expect("simulated storage works"),
-                    );
+                    let pin = load_blocking(&self.server, keys, u64::MAX);
+                    pins.push(pin.expect("simulated storage works"));
                 }
+                (Outcome::Paced, _) => self.catch_up(),
                 (outcome, _) => panic!("{line}: {outcome:?}"),
             }
         }
+    }
+
+    /// Brings forward what writers wait for.
+    pub(super) fn catch_up(&self) {
+        self.server.engine.flush().expect("simulated storage works");
     }
 
     /// A request whose words are any bytes, with its reply as it is.
