@@ -65,20 +65,29 @@ impl SharedValue {
 
     /// Copies `value` into a block with room for a change or two.
     fn roomy(value: &[u8], epoch: Epoch) -> Self {
-        Self::with_room(value, room_for(value.len()), epoch)
+        Self::with_room(value, room_for(value.len(), 0), epoch)
     }
 
     fn with_room(value: &[u8], room: usize, epoch: Epoch) -> Self {
-        assert!(value.len() <= room && room <= MAX_BYTES, "a value of {} bytes", value.len());
+        Self::of_parts([value, &[], &[]], room, epoch)
+    }
+
+    /// A block with these parts, one behind the other.
+    fn of_parts(parts: [&[u8]; 3], room: usize, epoch: Epoch) -> Self {
+        let len = parts.iter().map(|part| part.len()).sum::<usize>();
+        assert!(len <= room && room <= MAX_BYTES, "a value of {len} bytes");
         let layout = layout_of(room);
         // SAFETY: the layout has at least the head.
         let start = unsafe { alloc(layout) };
         let Some(head) = NonNull::new(start.cast::<Head>()) else { handle_alloc_error(layout) };
-        let (counts, len) = (AtomicU32::new(1), AtomicU32::new(value.len() as u32));
-        // SAFETY: the block is new, aligned for a head, and has room for it and the value.
-        unsafe {
-            head.write(Head { counts, len, room: room as u32, epoch });
-            start.add(HEAD_BYTES).copy_from_nonoverlapping(value.as_ptr(), value.len());
+        let (counts, len) = (AtomicU32::new(1), AtomicU32::new(len as u32));
+        // SAFETY: the block is new, aligned for a head, and has room for it.
+        unsafe { head.write(Head { counts, len, room: room as u32, epoch }) };
+        let mut at = HEAD_BYTES;
+        for part in parts {
+            // SAFETY: it has room for all parts.
+            unsafe { start.add(at).copy_from_nonoverlapping(part.as_ptr(), part.len()) };
+            at += part.len();
         }
         Self(head)
     }
@@ -191,12 +200,16 @@ fn layout_of(room: usize) -> Layout {
     layout.expect("a value stays below 4 GiB")
 }
 
-/// Room for a value of `len` bytes that will change: what the allocator would give anyway, in steps of an eighth of a power of two, with a sixteenth of
-/// the value at least.
-fn room_for(len: usize) -> usize {
-    let bytes = HEAD_BYTES + len + len / 16 + 16;
-    let step = (bytes.next_power_of_two() / 16).max(16);
-    (bytes.next_multiple_of(step) - HEAD_BYTES).min(MAX_BYTES.max(len))
+/// Room for a value of `len` bytes that will change: a sixteenth of it at least, and what a block of `whole_bytes` has.
+fn room_for(len: usize, whole_bytes: usize) -> usize {
+    let bytes = (HEAD_BYTES + len + len / 16 + 16).max(whole_bytes);
+    room_of(bytes).min(MAX_BYTES.max(len))
+}
+
+/// Room in a block of so many bytes: the allocator gives them in steps of a quarter of a power of two.
+fn room_of(bytes: usize) -> usize {
+    let step = (bytes.next_power_of_two() / 8).max(16);
+    bytes.next_multiple_of(step) - HEAD_BYTES
 }
 
 /// The value at an address that is stored in a record or an entry.
@@ -249,15 +262,26 @@ impl OwnBlock {
         self.block.bytes()
     }
 
-    /// Puts `new` in place of the bytes in `range`; what follows moves.
-    pub(crate) fn splice(&mut self, range: Range<usize>, new: &[u8]) {
+    /// Puts `new` in place of the bytes in `range`; what follows moves. One that outgrows itself may be told as [`Self::outgrown`] is.
+    pub(crate) fn splice(&mut self, range: Range<usize>, new: &[u8], whole_bytes: usize) {
         // SAFETY: nobody else has a count of the block, and `self` is borrowed exclusively.
         if unsafe { self.block.splice(range.clone(), new) } {
             return;
         }
-        let old = self.block.bytes();
-        let whole = [&old[..range.start], new, &old[range.end..]].concat();
-        self.block = SharedValue::roomy(&whole, self.epoch);
+        *self = Self::outgrown(self.block.bytes(), (range, new), self.epoch, whole_bytes);
+    }
+
+    /// A block for what no longer fits into its own: these bytes, with others in place of those in a range. One that will be full at
+    /// `whole_bytes` gets them at once; 0: nothing is known of that.
+    pub(crate) fn outgrown(
+        old: &[u8],
+        (range, new): (Range<usize>, &[u8]),
+        epoch: Epoch,
+        whole_bytes: usize,
+    ) -> Self {
+        let room = room_for(old.len() - range.len() + new.len(), whole_bytes);
+        let parts = [&old[..range.start], new, &old[range.end..]];
+        Self { block: SharedValue::of_parts(parts, room, epoch), epoch }
     }
 
     /// Ends the time in which nobody else refers to it.
@@ -328,17 +352,23 @@ mod tests {
         for round in 0..200_usize {
             let (at, new) = (round % model.len(), vec![round as u8; round % 9]);
             let end = (at + round % 4).min(model.len());
-            own.splice(at..end, &new);
+            own.splice(at..end, &new, 64 * (round % 2));
             model.splice(at..end, new);
             assert_eq!(own.bytes(), model);
         }
     }
 
     #[test]
-    fn room_is_a_sixteenth_at_least_and_a_quarter_at_most() {
+    fn room_is_a_sixteenth_at_least_and_what_the_allocator_gives() {
         for len in 64..100_000 {
-            let room = room_for(len);
-            assert!(room >= len + len / 16 + 16 && room <= len + len / 4 + 48, "{len}: {room}");
+            let room = room_for(len, 0);
+            assert!(room >= len + len / 16 + 16 && room <= len + len * 3 / 8 + 56, "{len}: {room}");
+            let grown = room_for(len, 1024);
+            assert_eq!(grown, room.max(1024 - HEAD_BYTES), "{len}");
+            for bytes in [room, grown].map(|room| room + HEAD_BYTES) {
+                let group = bytes.next_power_of_two() / 2;
+                assert_eq!((bytes - group) % (group / 4).max(16), 0, "{bytes} is a size of blocks");
+            }
         }
     }
 }

@@ -25,4 +25,4 @@ pub use entry::EntryRef;
 pub use evict::Evicted;
 pub use page_pool::PagePool;
 pub use sweep::SweepPass;
-pub use table::{Located, Removed, Table, Upsert};
+pub use table::{Layout, Located, Removed, Table, Upsert};

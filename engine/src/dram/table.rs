@@ -10,6 +10,7 @@ use super::slab::{PageRef, Slab};
 use crate::key::{self, Key, Meta};
 use crate::shared_value::Value;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Buckets are doubled when entries fill more than this share of the lanes.
 const LOAD_MAX: (usize, usize) = (85, 100);
@@ -37,12 +38,24 @@ pub struct Removed {
     pub had_expiry: bool,
 }
 
-/// Position of an entry, until the next change of the table.
+/// Position of an entry, until the next change of the table. Or for longer: while its [`Layout`] is the same.
 #[derive(Clone, Copy, Debug)]
 pub struct Located {
     in_old: bool,
     place: Place,
 }
+
+/// State of the places of all entries of a table. Every table has its own; it changes as soon as an entry comes, goes or gets another
+/// place. An entry that is written keeps its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    table: u64,
+    resizes: u64,
+    moves: u64,
+}
+
+/// Tables that were made so far.
+static TABLES: AtomicU64 = AtomicU64::new(0);
 
 /// The array that a resize is emptying.
 pub(super) struct Emptying {
@@ -60,6 +73,7 @@ pub struct Table {
     pub(super) slab: Slab,
     pub(super) dues: Dues,
     hint: Arc<Hint>,
+    number: u64,
     /// Resizes begun so far: places are stable while it stands still and no resize runs.
     pub(super) resizes: u64,
     pub(super) eviction: super::evict::Hand,
@@ -84,6 +98,7 @@ impl Table {
             slab: Slab::new(pool),
             dues: Dues::default(),
             hint,
+            number: TABLES.fetch_add(1, Ordering::Relaxed),
             resizes: 0,
             eviction: Default::default(),
             sweep: Default::default(),
@@ -169,6 +184,14 @@ impl Table {
         Some(at)
     }
 
+    /// Says how long a [`Located`] is good.
+    #[inline]
+    #[must_use]
+    pub fn layout(&self) -> Layout {
+        let old = self.old.as_ref().map_or(0, |old| old.array.moves);
+        Layout { table: self.number, resizes: self.resizes, moves: self.current.moves + old }
+    }
+
     /// The entry that `locate` found.
     ///
     /// # Panics
@@ -176,11 +199,21 @@ impl Table {
     #[inline]
     #[must_use]
     pub fn entry(&self, at: Located) -> EntryRef<'_> {
-        let array = match (&self.old, at.in_old) {
-            (Some(old), true) => &old.array,
-            _ => &self.current,
-        };
-        EntryRef::new(array.entry(at.place).expect("the table was changed after the look-up"))
+        EntryRef::new(self.located(at))
+    }
+
+    /// The same, of one that `locate` found for an earlier use, and while the layout was what it is now: notes this one.
+    #[inline]
+    #[must_use]
+    pub fn entry_again(&self, at: Located) -> EntryRef<'_> {
+        let entry = self.located(at);
+        entry.touch();
+        EntryRef::new(entry)
+    }
+
+    #[inline]
+    fn located(&self, at: Located) -> Entry {
+        self.array(at).entry(at.place).expect("the table was changed after the look-up")
     }
 
     /// The entry of a key; notes its use.
@@ -219,6 +252,13 @@ impl Table {
                 missing -= 1;
                 f(&EntryRef::new(entry));
             }
+        }
+    }
+
+    fn array(&self, at: Located) -> &BucketArray {
+        match (&self.old, at.in_old) {
+            (Some(old), true) => &old.array,
+            _ => &self.current,
         }
     }
 
@@ -551,6 +591,8 @@ impl Table {
         }
         if old.array.len == 0 {
             let done = self.old.take();
+            // Their sum is what a layout says.
+            self.current.moves += done.as_ref().map_or(0, |done| done.array.moves);
             self.publish();
             drop(done);
         } else {

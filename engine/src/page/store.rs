@@ -184,6 +184,9 @@ pub trait PageEdit {
     /// keep the whole payload once.
     fn several(&mut self) {}
 
+    /// Announces that the payload will go on growing: in a block of so many bytes it will be full.
+    fn grows(&mut self, _whole_bytes: usize) {}
+
     /// Puts another payload in place of the whole.
     fn replace(&mut self, payload: &[u8]) {
         let len = self.bytes().len();
@@ -228,6 +231,10 @@ impl<E: PageEdit> PageEdit for &mut E {
 
     fn several(&mut self) {
         (**self).several();
+    }
+
+    fn grows(&mut self, whole_bytes: usize) {
+        (**self).grows(whole_bytes);
     }
 
     fn replace(&mut self, payload: &[u8]) {

@@ -444,7 +444,10 @@ impl List {
         let page = self.page(pages, label, count)?;
         let bytes = page.payload_bytes() + entry_bytes(&stored);
         if bytes <= self.sizes.page_bytes && page.len() < PAGE_ELEMENTS_MAX {
-            self.insert_into(pages, label, if is_front { 0 } else { page.len() }, stored)?;
+            let (id, index) = (page_id(label), if is_front { 0 } else { page.len() });
+            let mut edit = pages.edit(id)?;
+            edit.grows(self.sizes.page_bytes);
+            list_page::insert(&mut edit, index, stored).map_err(at_page(id))?;
             self.set_end_count(label, count + 1);
         } else {
             if ends.first != ends.last {

@@ -33,6 +33,11 @@ pub(super) struct Changes {
 }
 
 impl Changes {
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
     /// Which of the changes is the page's.
     pub(super) fn place(&self, page: PageId) -> Option<usize> {
         if self.list.len() <= FEW {

@@ -24,6 +24,7 @@ mod pages;
 mod pooled;
 mod prepared;
 mod rename;
+mod seen;
 
 pub use buf::TxBuf;
 pub use commit::Commit;
@@ -176,8 +177,8 @@ impl<'e> Tx<'e> {
     #[inline]
     pub fn find(&mut self, key: Key<'_>) -> Found<'_> {
         let engine = self.engine;
-        let shard = self.guards.shard(key.hash);
-        if let Some(at) = shard.table.locate(key) {
+        if let Some(at) = self.locate(key) {
+            let shard = self.guards.shard(key.hash);
             // What a miss has brought is that miss.
             shard.reads.hits += u64::from(shard.loads.is_empty() || !shard.loads.has_filled(key));
             return Found::Live(Entry::in_table(self.guards.shard(key.hash).table.entry(at)));
@@ -193,6 +194,22 @@ impl<'e> Tx<'e> {
         }
         let located = shard.table.locate(key);
         located.map_or(Found::Absent, |at| Found::Live(Entry::in_table(shard.table.entry(at))))
+    }
+
+    /// Where a key is in its table. A command asks for its key several times, and so does the next one on the same collection.
+    #[inline]
+    fn locate(&mut self, key: Key<'_>) -> Option<Located> {
+        let table = &self.guards.shard(key.hash).table;
+        let layout = table.layout();
+        if let Some((hash, of, at)) = self.buf.located
+            && (hash, of) == (key.hash, layout)
+            && table.entry_again(at).is(key)
+        {
+            return Some(at);
+        }
+        let at = table.locate(key)?;
+        self.buf.located = Some((key.hash, layout, at));
+        Some(at)
     }
 
     /// True when this transaction has deleted the key and not written it since.

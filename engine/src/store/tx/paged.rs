@@ -149,10 +149,11 @@ impl Tx<'_> {
         let inner = self.engine.inner();
         let meta = Meta { flags: meta.flags & Meta::FLAGS_MASK, ..meta };
         let (epoch, access) = (self.epoch(), inner.write.access_now());
+        let located = self.locate(root);
         let shard = self.guards.shard(root.hash);
         let count = *shard.count_mut(root.slot);
         // What is due stands in a queue by what its value says.
-        let located = shard.table.locate(root).filter(|at| {
+        let located = located.filter(|at| {
             let entry = shard.table.entry(*at);
             entry.meta() == meta
                 && !meta.has_due_elements()

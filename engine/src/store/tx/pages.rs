@@ -5,14 +5,13 @@ use super::changes::{Change, Changes};
 use super::edits::Edits;
 use super::guards::Guards;
 use super::paged::FoundPage;
-use crate::dram::{EntryRef, Located, Table};
+use crate::dram::{EntryRef, Table};
 use crate::key::{Key, Meta};
 use crate::page::long_string::is_full_page;
 use crate::page::{PageEdit, PageError, PageId, Pages, PartKind};
 use crate::shared_value::{Epoch, OwnBlock};
 use crate::store::engine::EngineError;
 use crate::store::page_key::{PageKey, PageName};
-use std::cell::Cell;
 use std::ops::Range;
 
 impl From<PageId> for PageName {
@@ -20,9 +19,6 @@ impl From<PageId> for PageName {
         Self { part: id.part.letter(), number: id.number }
     }
 }
-
-/// Places for pages that were read.
-const SEEN: usize = 16;
 
 /// The pages of a collection whose root lives, for one operation: what it changes is gathered here, so that each page is written once,
 /// with the root. Dropped without [`TxPages::put`] it has changed nothing.
@@ -35,19 +31,8 @@ pub struct TxPages<'t, 'e, 'k> {
     epoch: Epoch,
     /// Given back to the buffers of the transaction, with its memory.
     changes: Changes,
-    /// Where the pages are that were read or changed lately: an operation reads its few again and again. Each has one place here.
-    seen: [Cell<Option<(PageId, Seen)>>; SEEN],
     /// Those of the transaction's edits that were there before.
     edits_before: usize,
-}
-
-/// Where a page is.
-#[derive(Clone, Copy)]
-enum Seen {
-    /// In the table, unchanged by this operation.
-    InTable(Located),
-    /// Among the changes, at this place.
-    Changed(usize),
 }
 
 impl<'e> Tx<'e> {
@@ -56,7 +41,9 @@ impl<'e> Tx<'e> {
         self.buf.journal.edits.seal();
         let (epoch, edits_before) = (self.epoch(), self.buf.journal.edits.len());
         let changes = std::mem::take(&mut self.buf.changes);
-        TxPages { tx: self, root, cid, epoch, changes, seen: Default::default(), edits_before }
+        let shard = self.guards.get(root.hash);
+        self.buf.seen.begin(cid, shard.and_then(|shard| shard.pages.table_of(cid)));
+        TxPages { tx: self, root, cid, epoch, changes, edits_before }
     }
 }
 
@@ -68,7 +55,7 @@ impl TxPages<'_, '_, '_> {
     /// [`PageError::Absent`]: there is no such page.
     pub fn bring(&mut self, page: PageId) -> Result<bool, PageError> {
         // It may come into the table, which moves others there.
-        self.seen = Default::default();
+        self.tx.buf.seen.forget_places();
         match self.tx.find_page(self.root, self.cid, page.into()) {
             FoundPage::Live(_) => Ok(true),
             FoundPage::Cold => Ok(false),
@@ -146,6 +133,7 @@ impl<'e> Pages for TxPages<'_, 'e, '_> {
                 latches: &mut self.tx.guards,
                 root_hash: self.root.hash,
                 epoch: self.epoch,
+                whole_bytes: 0,
                 edits: &mut self.tx.buf.journal.edits,
             }),
         }
@@ -171,21 +159,19 @@ impl<'e> Pages for TxPages<'_, 'e, '_> {
 }
 
 impl TxPages<'_, '_, '_> {
-    fn seen(&self, page: PageId) -> &Cell<Option<(PageId, Seen)>> {
-        &self.seen[(page.number as usize ^ page.part as usize) % SEEN]
-    }
-
     /// Where among the changes the page is, if this operation has changed it.
+    #[inline]
     fn place(&self, page: PageId) -> Option<usize> {
-        let seen = self.seen(page);
-        let place = match seen.get() {
-            Some((of, Seen::InTable(_))) if of == page => None,
-            Some((of, Seen::Changed(place))) if of == page => Some(place),
-            _ => self.changes.place(page),
-        };
-        let place = place.filter(|place| !matches!(self.changes.at(*place), Change::Nothing))?;
-        seen.set(Some((page, Seen::Changed(place))));
-        Some(place)
+        if self.changes.is_empty() {
+            return None;
+        }
+        let seen = &self.tx.buf.seen;
+        let place = seen.changed(page).or_else(|| {
+            let place = self.changes.place(page)?;
+            seen.note_changed(page, place);
+            Some(place)
+        });
+        place.filter(|place| !matches!(self.changes.at(*place), Change::Nothing))
     }
 
     /// The table of pages that has this one, if it is in memory.
@@ -197,22 +183,21 @@ impl TxPages<'_, '_, '_> {
 
     /// The page as it is in memory, without the changes of this operation.
     fn entry(&self, page: PageId) -> Result<EntryRef<'_>, PageError> {
-        let (table, seen) = (self.table(page)?, self.seen(page));
-        if let Some((of, Seen::InTable(at))) = seen.get()
-            && of == page
-        {
-            return Ok(table.entry(at));
-        }
+        let (table, seen) = (self.table(page)?, &self.tx.buf.seen);
         let key = PageKey::new(self.root.slot, self.cid, page.into());
+        if let Some(entry) = seen.in_table(page, table) {
+            debug_assert_eq!(entry.key(), key.bytes(), "a place that lasted is the page's");
+            return Ok(entry);
+        }
         let at = table.locate(key.in_table()).ok_or(PageError::Missing(page))?;
-        seen.set(Some((page, Seen::InTable(at))));
+        seen.note_in_table(page, at);
         Ok(table.entry(at))
     }
 
     /// Notes what becomes of a page; answers its place among the changes.
     fn replace(&mut self, page: PageId, change: Change) -> usize {
         let place = self.changes.replace(page, change);
-        self.seen(page).set(Some((page, Seen::Changed(place))));
+        self.tx.buf.seen.note_changed(page, place);
         place
     }
 }
@@ -243,6 +228,8 @@ pub struct TxEdit<'a, 'e> {
     latches: &'a mut Guards<'e>,
     root_hash: u64,
     epoch: Epoch,
+    /// Bytes of a block in which it will be full, if it grows.
+    whole_bytes: usize,
     edits: &'a mut Edits,
 }
 
@@ -255,6 +242,10 @@ impl PageEdit for TxEdit<'_, '_> {
         }
     }
 
+    fn grows(&mut self, whole_bytes: usize) {
+        self.whole_bytes = whole_bytes;
+    }
+
     fn bytes(&self) -> &[u8] {
         self.change.bytes().unwrap_or_default()
     }
@@ -265,7 +256,9 @@ impl PageEdit for TxEdit<'_, '_> {
 
     fn splice(&mut self, range: Range<usize>, bytes: &[u8]) {
         match self.change {
-            Change::New(block) | Change::Changed(block) => block.splice(range, bytes),
+            Change::New(block) | Change::Changed(block) => {
+                block.splice(range, bytes, self.whole_bytes);
+            }
             Change::Removed | Change::Nothing => {
                 debug_assert!(false, "a page that is gone is not edited")
             }
@@ -276,8 +269,8 @@ impl PageEdit for TxEdit<'_, '_> {
                 }
                 // It needs more room: another block, and a further record in this epoch. Nobody will read the old one as it is now:
                 // that record is newer (E3), and if all is taken back, so are the edits.
-                let mut own = OwnBlock::new(block.bytes(), self.epoch);
-                own.splice(range, bytes);
+                let change = (range, bytes);
+                let own = OwnBlock::outgrown(block.bytes(), change, self.epoch, self.whole_bytes);
                 *self.change = Change::Changed(own);
             }
         }

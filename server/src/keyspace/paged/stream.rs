@@ -186,8 +186,10 @@ impl Streamed {
         };
         if let Some((number, (more, size), node)) = room {
             let (at, counts) = node::counts_with(node, size);
+            let full_bytes = usize::try_from(node.full_bytes(thresholds)).unwrap_or(usize::MAX);
             self.stream.change(pages, number, |page| {
                 let end = page.bytes().len();
+                page.grows(full_bytes.min(2 * end));
                 page.splice(end..end, &more);
                 page.write(at, &counts);
             })?;

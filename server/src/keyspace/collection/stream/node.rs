@@ -61,6 +61,15 @@ fn int_bytes(number: i64) -> usize {
     }
 }
 
+/// Entries and bytes of a node; entries of 0 mean no limit.
+fn limits(thresholds: &Thresholds) -> (u64, u64) {
+    let max_bytes = match thresholds.stream_node_bytes {
+        0 => NODE_BYTES_MAX,
+        bytes => bytes.min(NODE_BYTES_MAX),
+    };
+    (thresholds.stream_node_entries, max_bytes)
+}
+
 /// Bytes of a byte string in a listpack.
 fn string_bytes(string: &[u8]) -> usize {
     if let Some(number) = parse_i64(string) {
@@ -158,16 +167,23 @@ impl<'v> NodeView<'v> {
     /// Whether one more entry fits; limits of 0 mean no limit.
     #[must_use]
     pub fn has_room(&self, entry: &NewEntry<'_>, thresholds: &Thresholds) -> bool {
-        let max_entries = thresholds.stream_node_entries;
-        let max_bytes = match thresholds.stream_node_bytes {
-            0 => NODE_BYTES_MAX,
-            bytes => bytes.min(NODE_BYTES_MAX),
-        };
+        let (max_entries, max_bytes) = limits(thresholds);
         let strings = entry.names.iter().chain(&entry.values);
         let new_bytes: usize = strings.map(|string| string.len()).sum();
         let entries = (self.live() + self.deleted()) as u64;
         ((self.size() + new_bytes) as u64) < max_bytes
             && (max_entries == 0 || entries < max_entries)
+    }
+
+    /// About how many bytes it will have when no entry fits any more, if they go on as they are.
+    #[must_use]
+    pub fn full_bytes(&self, thresholds: &Thresholds) -> u64 {
+        let (max_entries, max_bytes) = limits(thresholds);
+        if max_entries == 0 {
+            return max_bytes;
+        }
+        let entries = (self.live() + self.deleted()).max(1) as u64;
+        max_bytes.min(max_entries.saturating_mul(self.bytes.len() as u64 / entries))
     }
 
     fn names(&self) -> (&'v [u8], &'v [u8]) {
