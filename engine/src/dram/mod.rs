@@ -11,6 +11,8 @@ mod due_alarm;
 mod due_keys;
 mod entry;
 mod evict;
+#[cfg(test)]
+mod layout_tests;
 mod page_pool;
 mod slab;
 mod sweep;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// xorshift64*.
-struct Random(u64);
+pub(super) struct Random(pub(super) u64);
 
 impl Random {
     fn next(&mut self) -> u64 {
@@ -15,16 +15,16 @@ impl Random {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    fn below(&mut self, n: u64) -> u64 {
+    pub(super) fn below(&mut self, n: u64) -> u64 {
         (self.next() >> 16) % n
     }
 }
 
-fn key(slot: Slot, bytes: &[u8]) -> Key<'_> {
+pub(super) fn key(slot: Slot, bytes: &[u8]) -> Key<'_> {
     Key { slot, bytes, hash: key::hash(bytes) }
 }
 
-fn put(table: &mut Table, bytes: &[u8], value: &[u8]) {
+pub(super) fn put(table: &mut Table, bytes: &[u8], value: &[u8]) {
     table.upsert(key(0, bytes), Meta::default(), value, 1, 0);
 }
 
