@@ -56,8 +56,6 @@ pub(super) struct BucketArray {
     log2: u32,
     /// Entries in it.
     pub(super) len: usize,
-    /// Entries that came and went so far: none has another place while it stands still.
-    pub(super) moves: u64,
 }
 
 impl BucketArray {
@@ -66,7 +64,7 @@ impl BucketArray {
         let log2 = log2.clamp(MIN_LOG2, MAX_LOG2);
         let waiting = RETIRED[log2 as usize].lock().pop();
         let start = waiting.and_then(|address| NonNull::new(address as *mut Bucket));
-        Self { start: start.unwrap_or_else(|| Self::map(log2)), log2, len: 0, moves: 0 }
+        Self { start: start.unwrap_or_else(|| Self::map(log2)), log2, len: 0 }
     }
 
     /// Allocates memory for an array in huge pages, one of which several arrays of equal size share (shards
@@ -186,7 +184,6 @@ impl BucketArray {
                     let spare = word & SPARE;
                     self.store(bucket, lane, tag_of(hash) << TAG_SHIFT | entry.address() | spare);
                     self.len += 1;
-                    self.moves += 1;
                     return;
                 }
             }
@@ -201,7 +198,6 @@ impl BucketArray {
         let spare = self.load(place.bucket, place.lane) & SPARE;
         self.store(place.bucket, place.lane, spare);
         self.len -= 1;
-        self.moves += 1;
         let mut bucket = self.home(hash);
         while bucket != place.bucket {
             let passed = self.overflow(bucket);

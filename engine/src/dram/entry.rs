@@ -426,13 +426,6 @@ impl<'a> EntryRef<'a> {
         Self { entry, table: PhantomData }
     }
 
-    /// True for the entry of this key.
-    #[inline]
-    #[must_use]
-    pub fn is(&self, key: Key<'_>) -> bool {
-        self.entry.is(key)
-    }
-
     /// The user's key.
     #[must_use]
     pub fn key(&self) -> &'a [u8] {

@@ -11,9 +11,9 @@ mod due_alarm;
 mod due_keys;
 mod entry;
 mod evict;
-#[cfg(test)]
-mod layout_tests;
 mod page_pool;
+#[cfg(test)]
+mod place_tests;
 mod slab;
 mod sweep;
 mod table;
@@ -27,4 +27,4 @@ pub use entry::EntryRef;
 pub use evict::Evicted;
 pub use page_pool::PagePool;
 pub use sweep::SweepPass;
-pub use table::{Layout, Located, Removed, Table, Upsert};
+pub use table::{Located, Removed, Table, Upsert};

@@ -7,10 +7,9 @@ use super::due::{Dues, UNQUEUED};
 use super::entry::{Content, Entry, EntryRef};
 use super::page_pool::PagePool;
 use super::slab::{PageRef, Slab};
-use crate::key::{self, Key, Meta};
+use crate::key::{self, Key, Meta, Slot};
 use crate::shared_value::Value;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Buckets are doubled when entries fill more than this share of the lanes.
 const LOAD_MAX: (usize, usize) = (85, 100);
@@ -38,24 +37,12 @@ pub struct Removed {
     pub had_expiry: bool,
 }
 
-/// Position of an entry, until the next change of the table. Or for longer: while its [`Layout`] is the same.
+/// Position of an entry, until the next change of the table. What is there later is shown by [`Table::find_at`].
 #[derive(Clone, Copy, Debug)]
 pub struct Located {
     in_old: bool,
     place: Place,
 }
-
-/// State of the places of all entries of a table. Every table has its own; it changes as soon as an entry comes, goes or gets another
-/// place. An entry that is written keeps its place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Layout {
-    table: u64,
-    resizes: u64,
-    moves: u64,
-}
-
-/// Tables that were made so far.
-static TABLES: AtomicU64 = AtomicU64::new(0);
 
 /// The array that a resize is emptying.
 pub(super) struct Emptying {
@@ -73,7 +60,6 @@ pub struct Table {
     pub(super) slab: Slab,
     pub(super) dues: Dues,
     hint: Arc<Hint>,
-    number: u64,
     /// Resizes begun so far: places are stable while it stands still and no resize runs.
     pub(super) resizes: u64,
     pub(super) eviction: super::evict::Hand,
@@ -98,7 +84,6 @@ impl Table {
             slab: Slab::new(pool),
             dues: Dues::default(),
             hint,
-            number: TABLES.fetch_add(1, Ordering::Relaxed),
             resizes: 0,
             eviction: Default::default(),
             sweep: Default::default(),
@@ -184,14 +169,6 @@ impl Table {
         Some(at)
     }
 
-    /// Says how long a [`Located`] is good.
-    #[inline]
-    #[must_use]
-    pub fn layout(&self) -> Layout {
-        let old = self.old.as_ref().map_or(0, |old| old.array.moves);
-        Layout { table: self.number, resizes: self.resizes, moves: self.current.moves + old }
-    }
-
     /// The entry that `locate` found.
     ///
     /// # Panics
@@ -199,21 +176,20 @@ impl Table {
     #[inline]
     #[must_use]
     pub fn entry(&self, at: Located) -> EntryRef<'_> {
-        EntryRef::new(self.located(at))
+        let entry = self.array(at).entry(at.place);
+        EntryRef::new(entry.expect("the table was changed after the look-up"))
     }
 
-    /// The same, of one that `locate` found for an earlier use, and while the layout was what it is now: notes this one.
+    /// The entry at a place, if it is that of the key with these bytes; notes its use. The place may come from any table, and from any time.
     #[inline]
     #[must_use]
-    pub fn entry_again(&self, at: Located) -> EntryRef<'_> {
-        let entry = self.located(at);
+    pub fn find_at(&self, at: Located, slot: Slot, key: &[u8]) -> Option<EntryRef<'_>> {
+        let entry = self.array(at).entry(at.place)?;
+        if entry.slot() != slot || entry.key() != key {
+            return None;
+        }
         entry.touch();
-        EntryRef::new(entry)
-    }
-
-    #[inline]
-    fn located(&self, at: Located) -> Entry {
-        self.array(at).entry(at.place).expect("the table was changed after the look-up")
+        Some(EntryRef::new(entry))
     }
 
     /// The entry of a key; notes its use.
@@ -591,8 +567,6 @@ impl Table {
         }
         if old.array.len == 0 {
             let done = self.old.take();
-            // Their sum is what a layout says.
-            self.current.moves += done.as_ref().map_or(0, |done| done.array.moves);
             self.publish();
             drop(done);
         } else {

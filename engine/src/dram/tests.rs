@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// xorshift64*.
-pub(super) struct Random(pub(super) u64);
+struct Random(u64);
 
 impl Random {
     fn next(&mut self) -> u64 {
@@ -15,7 +15,7 @@ impl Random {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    pub(super) fn below(&mut self, n: u64) -> u64 {
+    fn below(&mut self, n: u64) -> u64 {
         (self.next() >> 16) % n
     }
 }

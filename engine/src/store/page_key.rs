@@ -1,5 +1,6 @@
 //! Names of pages: in commands of the layer above, in memory, and in the tree.
 
+use crate::dram::{EntryRef, Located, Table};
 use crate::key::{self, Key, Slot};
 
 /// Bytes of a page's name in memory: collection, part, number. Behind kind and namespace it is the engine key.
@@ -48,6 +49,12 @@ impl PageKey {
     /// For the table of pages, whose entries are hashed again by their bytes.
     pub(super) fn in_table(&self) -> Key<'_> {
         Key { slot: self.slot, bytes: &self.bytes, hash: key::hash(&self.bytes) }
+    }
+
+    /// The page's entry, if it is at this place of the table.
+    #[inline]
+    pub(super) fn find_at<'t>(&self, table: &'t Table, at: Located) -> Option<EntryRef<'t>> {
+        table.find_at(at, self.slot, &self.bytes)
     }
 
     /// A hash of the page that leads to the shard of its root.

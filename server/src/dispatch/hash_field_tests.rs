@@ -1,9 +1,9 @@
 //! Tests of expiring fields: their visibility over time, their log forms, and their replay.
 
+use super::Executor;
 use super::client::Client;
 use super::paged_tests::Random;
 use super::tests::{Bench, NOW_MS};
-use super::{Executor, Outcome};
 use crate::resp::command_bytes;
 use crate::value::thresholds::Thresholds;
 

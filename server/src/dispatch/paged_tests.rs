@@ -1,6 +1,5 @@
 //! Commands on paged collections: their replies match those for a single record, with a fraction of the copying.
 
-use super::Outcome;
 use super::tests::Bench;
 use crate::value::thresholds::Thresholds;
 

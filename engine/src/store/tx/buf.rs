@@ -3,7 +3,7 @@
 use super::changes::Changes;
 use super::journal::Journal;
 use super::seen::SeenPages;
-use crate::dram::{Layout, Located};
+use crate::dram::Located;
 use crate::key::{HEAD_BYTES, Meta};
 use crate::memtable;
 use crate::shared_value::SharedValue;
@@ -66,8 +66,8 @@ pub struct TxBuf {
     pub(super) shared_bytes: usize,
     /// For what one operation makes of pages; empty between two.
     pub(super) changes: Changes,
-    /// The key that was found last: its hash, and its place while the table has this layout.
-    pub(super) located: Option<(u64, Layout, Located)>,
+    /// The key that was found last: its hash, and where it was.
+    pub(super) located: Option<(u64, Located)>,
     /// Where the pages are that operations have looked at.
     pub(super) seen: SeenPages,
     pub(super) unresolved: Vec<(usize, Unresolved)>,

@@ -200,15 +200,14 @@ impl<'e> Tx<'e> {
     #[inline]
     fn locate(&mut self, key: Key<'_>) -> Option<Located> {
         let table = &self.guards.shard(key.hash).table;
-        let layout = table.layout();
-        if let Some((hash, of, at)) = self.buf.located
-            && (hash, of) == (key.hash, layout)
-            && table.entry_again(at).is(key)
+        if let Some((hash, at)) = self.buf.located
+            && hash == key.hash
+            && table.find_at(at, key.slot, key.bytes).is_some()
         {
             return Some(at);
         }
         let at = table.locate(key)?;
-        self.buf.located = Some((key.hash, layout, at));
+        self.buf.located = Some((key.hash, at));
         Some(at)
     }
 

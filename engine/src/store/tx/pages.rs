@@ -41,8 +41,7 @@ impl<'e> Tx<'e> {
         self.buf.journal.edits.seal();
         let (epoch, edits_before) = (self.epoch(), self.buf.journal.edits.len());
         let changes = std::mem::take(&mut self.buf.changes);
-        let shard = self.guards.get(root.hash);
-        self.buf.seen.begin(cid, shard.and_then(|shard| shard.pages.table_of(cid)));
+        self.buf.seen.begin();
         TxPages { tx: self, root, cid, epoch, changes, edits_before }
     }
 }
@@ -54,8 +53,6 @@ impl TxPages<'_, '_, '_> {
     /// # Errors
     /// [`PageError::Absent`]: there is no such page.
     pub fn bring(&mut self, page: PageId) -> Result<bool, PageError> {
-        // It may come into the table, which moves others there.
-        self.tx.buf.seen.forget_places();
         match self.tx.find_page(self.root, self.cid, page.into()) {
             FoundPage::Live(_) => Ok(true),
             FoundPage::Cold => Ok(false),
@@ -185,8 +182,8 @@ impl TxPages<'_, '_, '_> {
     fn entry(&self, page: PageId) -> Result<EntryRef<'_>, PageError> {
         let (table, seen) = (self.table(page)?, &self.tx.buf.seen);
         let key = PageKey::new(self.root.slot, self.cid, page.into());
-        if let Some(entry) = seen.in_table(page, table) {
-            debug_assert_eq!(entry.key(), key.bytes(), "a place that lasted is the page's");
+        let seen_entry = seen.in_table(page).and_then(|at| key.find_at(table, at));
+        if let Some(entry) = seen_entry {
             return Ok(entry);
         }
         let at = table.locate(key.in_table()).ok_or(PageError::Missing(page))?;
