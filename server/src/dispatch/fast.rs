@@ -47,7 +47,7 @@ impl Executor {
         let mut tx = begin_of_key(server, &hash, &mut self.tx_buf)?;
         let key = Key { slot: engine.slot_of(client.db), bytes, hash };
         let mut touched = None;
-        match tx.find(key) {
+        match tx.find_once(key) {
             Found::Live(entry) => {
                 if entry.meta().is_expired(now_ms) {
                     return None;

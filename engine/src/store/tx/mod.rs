@@ -176,8 +176,22 @@ impl<'e> Tx<'e> {
     /// Newest state of a key, this transaction's writes included.
     #[inline]
     pub fn find(&mut self, key: Key<'_>) -> Found<'_> {
+        let at = self.locate(key);
+        self.found(key, at)
+    }
+
+    /// The same for a command that asks for its key only once: where it is is not noted.
+    #[inline]
+    pub fn find_once(&mut self, key: Key<'_>) -> Found<'_> {
+        let at = self.guards.shard(key.hash).table.locate(key);
+        self.found(key, at)
+    }
+
+    /// The state of a key that is at this place of its table, or not in it.
+    #[inline]
+    fn found(&mut self, key: Key<'_>, at: Option<Located>) -> Found<'_> {
         let engine = self.engine;
-        if let Some(at) = self.locate(key) {
+        if let Some(at) = at {
             let shard = self.guards.shard(key.hash);
             // What a miss has brought is that miss.
             shard.reads.hits += u64::from(shard.loads.is_empty() || !shard.loads.has_filled(key));

@@ -24,14 +24,15 @@ struct Seen {
 
 /// The pages that were seen last.
 pub(super) struct SeenPages {
-    seen: [Seen; SEEN],
+    /// Apart from the other buffers of a transaction, which short commands want close together.
+    seen: Box<[Seen; SEEN]>,
     /// Operations so far.
     operation: u64,
 }
 
 impl Default for SeenPages {
     fn default() -> Self {
-        Self { seen: array::from_fn(|_| Seen::default()), operation: 0 }
+        Self { seen: Box::new(array::from_fn(|_| Seen::default())), operation: 0 }
     }
 }
 
