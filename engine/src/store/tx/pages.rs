@@ -41,7 +41,7 @@ impl<'e> Tx<'e> {
         self.buf.journal.edits.seal();
         let (epoch, edits_before) = (self.epoch(), self.buf.journal.edits.len());
         let changes = std::mem::take(&mut self.buf.changes);
-        self.buf.seen.begin();
+        self.buf.seen.begin(cid);
         TxPages { tx: self, root, cid, epoch, changes, edits_before }
     }
 }

@@ -15,7 +15,8 @@ const SEEN: usize = 64;
 /// What is known of a page.
 #[derive(Default)]
 struct Seen {
-    page: Cell<Option<PageId>>,
+    /// With its collection: a place that another one's page was at would be looked at in vain.
+    page: Cell<Option<(u64, PageId)>>,
     in_table: Cell<Option<Located>>,
     /// Which operation has changed it last; 0 for none.
     operation: Cell<u64>,
@@ -26,20 +27,24 @@ struct Seen {
 pub(super) struct SeenPages {
     /// Apart from the other buffers of a transaction, which short commands want close together.
     seen: Box<[Seen; SEEN]>,
+    /// Collection of the present operation.
+    cid: u64,
     /// Operations so far.
     operation: u64,
 }
 
 impl Default for SeenPages {
     fn default() -> Self {
-        Self { seen: Box::new(array::from_fn(|_| Seen::default())), operation: 0 }
+        let seen = Box::new(array::from_fn(|_| Seen::default()));
+        Self { seen, cid: 0, operation: 0 }
     }
 }
 
 impl SeenPages {
-    /// An operation begins: no page has changed.
+    /// An operation on this collection begins: no page has changed.
     #[inline]
-    pub(super) fn begin(&mut self) {
+    pub(super) fn begin(&mut self, cid: u64) {
+        self.cid = cid;
         self.operation += 1;
     }
 
@@ -48,11 +53,19 @@ impl SeenPages {
         &self.seen[(page.number as usize ^ page.part as usize) % SEEN]
     }
 
+    /// What is known of the page, if anything is.
+    #[inline]
+    fn known(&self, page: PageId) -> Option<&Seen> {
+        let seen = self.of(page);
+        (seen.page.get() == Some((self.cid, page))).then_some(seen)
+    }
+
     /// For a note on a page: of another one that had the place nothing is known any more.
     #[inline]
     fn for_note(&self, page: PageId) -> &Seen {
         let seen = self.of(page);
-        if seen.page.replace(Some(page)) != Some(page) {
+        let own = Some((self.cid, page));
+        if seen.page.replace(own) != own {
             seen.in_table.set(None);
             seen.operation.set(0);
         }
@@ -62,8 +75,7 @@ impl SeenPages {
     /// Where a page of this name was in a table.
     #[inline]
     pub(super) fn in_table(&self, page: PageId) -> Option<Located> {
-        let seen = self.of(page);
-        seen.in_table.get().filter(|_| seen.page.get() == Some(page))
+        self.known(page)?.in_table.get()
     }
 
     #[inline]
@@ -74,9 +86,8 @@ impl SeenPages {
     /// Its place among the changes of this operation, if it was seen there.
     #[inline]
     pub(super) fn changed(&self, page: PageId) -> Option<usize> {
-        let seen = self.of(page);
-        let is_known = seen.operation.get() == self.operation && seen.page.get() == Some(page);
-        is_known.then(|| seen.change.get())
+        let seen = self.known(page)?;
+        (seen.operation.get() == self.operation).then(|| seen.change.get())
     }
 
     #[inline]
