@@ -237,6 +237,9 @@ bench-rocksdb: setup ## engine beside RocksDB's db_bench, the paper's run, the t
 bench-memory: setup build ## bytes per key beside redis-server and valkey-server
 	$(PY) scripts/bench_memory.py $(ARGS)
 
+bench-clients: setup build ## what users with rules, TLS and other clients' caches, watches and waits cost GET and SET (20 min; ARGS='--rounds 3')
+	$(PY) scripts/bench_clients.py $(ARGS)
+
 bench-groups: setup build ## requests of consumer groups beside redis-server, with 0, 10,000 and 100,000 pending entries
 	$(PY) scripts/bench_groups.py $(ARGS)
 

@@ -1,8 +1,7 @@
 //! Permission checks, based on what the command table knows of a request.
 
-use super::selector::{KeyRights, Selector};
+use super::selector::{KeyRights, Selector, matches};
 use super::user::User;
-use crate::interop::glob;
 
 /// Why a request is refused. If several sets of rights refuse it, the largest reason is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -178,7 +177,7 @@ impl Selector {
     }
 
     fn allows_key(&self, key: &[u8], rights: KeyRights) -> bool {
-        self.keys.iter().any(|known| known.rights.include(rights) && matches(&known.pattern, key))
+        self.keys.iter().any(|known| known.rights.include(rights) && known.is_of(key))
     }
 
     /// May messages of this channel, or of this pattern of channels, be had?
@@ -189,9 +188,4 @@ impl Selector {
                 .iter()
                 .any(|known| if is_pattern { known == channel } else { matches(known, channel) })
     }
-}
-
-/// No star finds an empty name, as in Redis.
-fn matches(pattern: &[u8], name: &[u8]) -> bool {
-    if name.is_empty() { pattern.is_empty() } else { glob::matches(pattern, name) }
 }

@@ -2,6 +2,7 @@
 
 use super::catalog::{COMMANDS_MAX, Catalog, category};
 use super::rules::{RuleError, has_blanks, word};
+use crate::interop::glob;
 use crate::log;
 use crate::number::parse_i64;
 use std::collections::BTreeMap;
@@ -38,6 +39,30 @@ impl KeyRights {
 pub(super) struct KeyPattern {
     pub(super) rights: KeyRights,
     pub(super) pattern: Vec<u8>,
+    /// The pattern without its star, of those that are a prefix and a star: what most of them are.
+    prefix: Option<Vec<u8>>,
+}
+
+impl KeyPattern {
+    fn new(rights: KeyRights, pattern: &[u8]) -> Self {
+        let is_literal = |bytes: &&[u8]| !bytes.iter().any(|byte| b"*?[\\".contains(byte));
+        let prefix = pattern.strip_suffix(b"*").filter(is_literal);
+        Self { rights, pattern: pattern.to_vec(), prefix: prefix.map(<[u8]>::to_vec) }
+    }
+
+    /// True if it is a pattern of `key`. No star finds an empty name, as in Redis.
+    #[inline]
+    pub(super) fn is_of(&self, key: &[u8]) -> bool {
+        match &self.prefix {
+            Some(prefix) => !key.is_empty() && key.starts_with(prefix),
+            None => matches(&self.pattern, key),
+        }
+    }
+}
+
+/// No star finds an empty name, as in Redis.
+pub(super) fn matches(pattern: &[u8], name: &[u8]) -> bool {
+    if name.is_empty() { pattern.is_empty() } else { glob::matches(pattern, name) }
 }
 
 /// Which commands are allowed, by their numbers in the catalog.
@@ -211,7 +236,7 @@ impl Selector {
         }
         match self.keys.iter_mut().find(|known| known.pattern == pattern) {
             Some(known) => known.rights = known.rights.and(rights),
-            None => self.keys.push(KeyPattern { rights, pattern: pattern.to_vec() }),
+            None => self.keys.push(KeyPattern::new(rights, pattern)),
         }
         Ok(())
     }
@@ -273,4 +298,27 @@ fn databases_of(list: &[u8]) -> Result<Vec<u32>, RuleError> {
     databases.sort_unstable();
     databases.dedup();
     Ok(databases)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_and_a_star_mean_what_the_pattern_means() {
+        let patterns: [&[u8]; 9] =
+            [b"", b"*", b"k:*", b"k\\*", b"k\\:*", b"k?*", b"k[*", b"k**", b"k:"];
+        let keys: [&[u8]; 9] = [b"", b"*", b"k", b"k:", b"k:1", b"k*", b"k\\", b"k\\:", b"k[*"];
+        let found = patterns.map(|pattern| KeyPattern::new(KeyRights::ALL, pattern));
+        assert_eq!(found.iter().filter(|pattern| pattern.prefix.is_some()).count(), 2);
+        for pattern in found {
+            for key in keys {
+                assert_eq!(
+                    pattern.is_of(key),
+                    matches(&pattern.pattern, key),
+                    "{pattern:?} {key:?}"
+                );
+            }
+        }
+    }
 }

@@ -32,6 +32,20 @@ impl Executor {
         obstacles.is_empty() || (left_out(Step::Pacing) && obstacles == Obstacles::PACED)
     }
 
+    /// The row of GET, if it has a short way.
+    #[inline]
+    #[must_use]
+    pub fn plain_get(&self) -> Option<&'static CommandSpec> {
+        self.plain.map(|plain| plain.get)
+    }
+
+    /// The row of SET, if it has a short way.
+    #[inline]
+    #[must_use]
+    pub fn plain_set(&self) -> Option<&'static CommandSpec> {
+        self.plain.map(|plain| plain.set)
+    }
+
     /// GET key. `None`: run it the long way.
     #[inline]
     pub fn fast_get(

@@ -78,6 +78,9 @@ impl Request for Asked<'_> {
             return refused.next().map(|key| key.index);
         };
         let (range, count) = (self.spec.keys, self.args.len());
+        if range.first == 1 && range.last == 1 && count > 1 {
+            return (!allowed(self.args.get(1), rights)).then_some(1);
+        }
         let last = if range.last < 0 {
             count.saturating_add_signed(range.last)
         } else {

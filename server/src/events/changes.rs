@@ -185,8 +185,15 @@ impl Changes {
             self.ready.push((db, key.to_vec()));
         }
         let is_heard = event.is_some_and(|event| events.is_heard(event));
-        let is_tracked = cached != Cached::Stays && events.tracking.is_used();
-        if is_heard || is_tracked || (modifies && events.watches.is_used()) {
+        // Nobody can begin to track or to watch the key before the transaction ends: its latch is held. But a read of it
+        // may be among the changes already.
+        let is_tracked = match cached {
+            Cached::Stays => false,
+            Cached::Changes(_) if self.list.is_empty() => events.tracking.is_told_of(key),
+            Cached::Changes(_) | Cached::AllChange | Cached::IsRead => events.tracking.is_used(),
+        };
+        let is_watched = modifies && events.watches.is_used() && events.watches.is_told_of(db, key);
+        if is_heard || is_tracked || is_watched {
             self.list.push(Change { db, key: key.to_vec(), modifies, cached, event });
         }
     }
@@ -239,7 +246,7 @@ impl Changes {
                 Cached::Stays => {}
                 Cached::IsRead => tracking.remember(key, self.by),
                 Cached::Changes(by) => {
-                    if tracking.has_prefixes() {
+                    if tracking.has_prefix_of(key) {
                         let by = if by == By::Request { self.by } else { 0 };
                         self.broadcast.insert(key.clone(), by);
                     }

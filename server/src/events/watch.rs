@@ -95,6 +95,13 @@ impl WatchRegistry {
         self.all.lock().records.iter().for_each(|record| record.add_all());
     }
 
+    /// True if someone is told of changes of `key`. To be called under its latch.
+    #[must_use]
+    pub(super) fn is_told_of(&self, db: usize, key: &[u8]) -> bool {
+        let all = self.all.lock();
+        !all.records.is_empty() || all.keys.get(&db).is_some_and(|of_db| of_db.contains_key(key))
+    }
+
     /// `key` was changed.
     pub fn touch(&self, db: usize, key: &[u8]) {
         let all = self.all.lock();

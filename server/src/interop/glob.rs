@@ -19,6 +19,9 @@ pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     loop {
         if p < pattern.len() && pattern[p] == b'*' {
             p += 1;
+            if p == pattern.len() {
+                return true;
+            }
             retry = Some((p, t));
             continue;
         }

@@ -5,6 +5,7 @@
 //! has read the old value gets the invalidation after that reply, and a client that has got it reads the new value.
 
 mod message;
+mod prefixes;
 mod table;
 
 pub use message::Post;
@@ -12,15 +13,12 @@ pub use message::Post;
 use crate::resp::Reply;
 use crate::session::{Session, TrackingMode};
 use message::News;
-use parking_lot::Mutex;
+use prefixes::PrefixTable;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use table::{ReaderTable, Readers};
-
-/// The connections that track by prefix.
-type Prefixes = BTreeMap<Vec<u8>, Vec<Arc<Session>>>;
 
 /// Changed keys, and the connection of the last change; 0 for changes without a request.
 pub(super) type Changed = BTreeMap<Vec<u8>, u64>;
@@ -32,9 +30,8 @@ pub struct Tracking {
     live: AtomicUsize,
     clients: AtomicUsize,
     readers: ReaderTable,
-    prefixes: Mutex<Prefixes>,
-    /// Number of them.
-    prefix_count: AtomicUsize,
+    /// Those of the connections that track by prefix.
+    prefixes: PrefixTable,
     /// `tracking-table-max-keys`; 0 for no bound.
     max_keys: AtomicU64,
     /// Most memory of what is remembered; 0 for no bound.
@@ -57,9 +54,14 @@ impl Tracking {
         self.live.load(Ordering::Relaxed) != 0
     }
 
-    /// True while any client tracks by prefix.
-    pub(super) fn has_prefixes(&self) -> bool {
-        self.prefix_count.load(Ordering::Relaxed) != 0
+    /// True if a client tracks a prefix of `key`.
+    pub(super) fn has_prefix_of(&self, key: &[u8]) -> bool {
+        self.prefixes.has_prefix_of(key)
+    }
+
+    /// True if a change of `key` may have to be told. To be called under its latch.
+    pub(super) fn is_told_of(&self, key: &[u8]) -> bool {
+        self.is_used() && (self.readers.may_have(key) || self.has_prefix_of(key))
     }
 
     /// Number of connections that track.
@@ -77,7 +79,7 @@ impl Tracking {
     /// Number of prefixes in use.
     #[must_use]
     pub fn prefixes(&self) -> usize {
-        self.prefix_count.load(Ordering::Relaxed)
+        self.prefixes.len()
     }
 
     /// `tracking-table-max-keys`; 0 for no bound.
@@ -103,11 +105,7 @@ impl Tracking {
             self.live.fetch_add(1, Ordering::Relaxed);
         }
         session.tracking.set(mode.and(TrackingMode::ON), redirect);
-        let mut known = self.prefixes.lock();
-        for prefix in prefixes {
-            known.entry(prefix.to_vec()).or_default().push(Arc::clone(session));
-        }
-        self.prefix_count.store(known.len(), Ordering::Relaxed);
+        self.prefixes.add(session, prefixes);
     }
 
     /// CLIENT TRACKING OFF, RESET, or the end of the connection. `prefixes` are its registered ones. Its remembered keys stay in
@@ -117,15 +115,7 @@ impl Tracking {
             return;
         }
         session.tracking.set(TrackingMode::NONE, 0);
-        let mut known = self.prefixes.lock();
-        for prefix in prefixes {
-            let Some(listeners) = known.get_mut(prefix) else { continue };
-            listeners.retain(|listener| listener.id != session.id);
-            if listeners.is_empty() {
-                known.remove(prefix);
-            }
-        }
-        self.prefix_count.store(known.len(), Ordering::Relaxed);
+        self.prefixes.remove(session, prefixes);
         self.clients.fetch_sub(1, Ordering::Relaxed);
         self.live.fetch_sub(1, Ordering::Relaxed);
     }

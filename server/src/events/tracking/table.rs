@@ -2,14 +2,19 @@
 //!
 //! Keys are identified by name alone, as in Redis: a name that exists in two databases is one key here.
 
+use foldhash::quality::RandomState;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
 use std::ops::Bound;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
 /// Number of shards of the table, each with its own lock.
 const SHARDS: usize = 64;
+
+/// Number of counters of [`Marks`]: with as many keys, three in five of those that nobody has read are looked up.
+const MARKS: usize = 1 << 18;
 
 /// Overhead of a key besides its name: its node in the tree, and the allocations of name and readers.
 const KEY_BYTES: usize = 96;
@@ -24,11 +29,34 @@ struct Shard {
     hand: Box<[u8]>,
 }
 
+/// How many of the remembered keys have each hash: most keys that nobody has read are known by it, without a lock. A
+/// counter belongs to one shard, whose lock is held when it changes; one that is full stays so.
+#[derive(Debug)]
+struct Marks(Box<[AtomicU8]>);
+
+impl Default for Marks {
+    fn default() -> Self {
+        Self((0..MARKS).map(|_| AtomicU8::new(0)).collect())
+    }
+}
+
+impl Marks {
+    fn change(&self, hash: usize, change: impl FnOnce(u8) -> u8) {
+        let mark = &self.0[hash % MARKS];
+        let before = mark.load(Ordering::Relaxed);
+        if before != u8::MAX {
+            mark.store(change(before), Ordering::Relaxed);
+        }
+    }
+}
+
 /// Keys and their readers.
 #[derive(Debug)]
 pub(super) struct ReaderTable {
     hasher: RandomState,
     shards: Box<[Mutex<Shard>]>,
+    /// There once a key was read.
+    marks: OnceLock<Marks>,
     keys: AtomicUsize,
     items: AtomicUsize,
     bytes: AtomicUsize,
@@ -39,8 +67,9 @@ pub(super) struct ReaderTable {
 impl Default for ReaderTable {
     fn default() -> Self {
         Self {
-            hasher: RandomState::new(),
+            hasher: RandomState::default(),
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            marks: OnceLock::new(),
             keys: AtomicUsize::new(0),
             items: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
@@ -50,8 +79,19 @@ impl Default for ReaderTable {
 }
 
 impl ReaderTable {
-    fn shard(&self, key: &[u8]) -> &Mutex<Shard> {
-        &self.shards[self.hasher.hash_one(key) as usize % SHARDS]
+    fn hash(&self, key: &[u8]) -> usize {
+        self.hasher.hash_one(key) as usize
+    }
+
+    fn shard(&self, hash: usize) -> &Mutex<Shard> {
+        &self.shards[hash % SHARDS]
+    }
+
+    /// False if nobody has read `key`. To be called under its latch.
+    #[inline]
+    pub(super) fn may_have(&self, key: &[u8]) -> bool {
+        let hash = || self.hash(key) % MARKS;
+        self.marks.get().is_some_and(|marks| marks.0[hash()].load(Ordering::Relaxed) != 0)
     }
 
     /// Number of keys.
@@ -71,7 +111,8 @@ impl ReaderTable {
 
     /// `id` has read `key`; answers how many keys that are more.
     pub(super) fn add(&self, key: &[u8], id: u64) -> usize {
-        let mut shard = self.shard(key).lock();
+        let hash = self.hash(key);
+        let mut shard = self.shard(hash).lock();
         if let Some(readers) = shard.keys.get_mut(key) {
             if let Err(at) = readers.binary_search(&id) {
                 readers.insert(at, id);
@@ -81,6 +122,7 @@ impl ReaderTable {
             return 0;
         }
         shard.keys.insert(key.into(), vec![id]);
+        self.marks.get_or_init(Marks::default).change(hash, |mark| mark + 1);
         self.keys.fetch_add(1, Ordering::Relaxed);
         self.items.fetch_add(1, Ordering::Relaxed);
         self.bytes.fetch_add(held_bytes(key, 1), Ordering::Relaxed);
@@ -89,13 +131,17 @@ impl ReaderTable {
 
     /// True if `id` has read `key`.
     pub(super) fn has(&self, key: &[u8], id: u64) -> bool {
-        let shard = self.shard(key).lock();
+        let shard = self.shard(self.hash(key)).lock();
         shard.keys.get(key).is_some_and(|readers| readers.binary_search(&id).is_ok())
     }
 
     /// Removes a key and returns its readers.
     pub(super) fn take(&self, key: &[u8]) -> Option<Readers> {
-        let readers = self.shard(key).lock().keys.remove(key)?;
+        let hash = self.hash(key);
+        let mut shard = self.shard(hash).lock();
+        let readers = shard.keys.remove(key)?;
+        self.unmark(hash);
+        drop(shard);
         self.note_gone(1, readers.len(), held_bytes(key, readers.len()));
         Some(readers)
     }
@@ -110,6 +156,7 @@ impl ReaderTable {
             let Some(key) = key.map(|(key, _)| key.clone()) else { continue };
             shard.hand.clone_from(&key);
             let Some(readers) = shard.keys.remove(&key) else { continue };
+            self.unmark(self.hash(&key));
             self.note_gone(1, readers.len(), held_bytes(&key, readers.len()));
             return Some((key, readers));
         }
@@ -120,13 +167,23 @@ impl ReaderTable {
     pub(super) fn clear(&self) -> usize {
         let mut gone = 0;
         for shard in &self.shards {
-            let keys = std::mem::take(&mut *shard.lock()).keys;
+            let mut shard = shard.lock();
+            let keys = std::mem::take(&mut *shard).keys;
+            keys.keys().for_each(|key| self.unmark(self.hash(key)));
+            drop(shard);
             let items = keys.values().map(Vec::len).sum();
             let bytes = keys.iter().map(|(key, readers)| held_bytes(key, readers.len())).sum();
             self.note_gone(keys.len(), items, bytes);
             gone += keys.len();
         }
         gone
+    }
+
+    /// A key with this hash is gone. To be called under its shard's lock.
+    fn unmark(&self, hash: usize) {
+        if let Some(marks) = self.marks.get() {
+            marks.change(hash, |mark| mark.saturating_sub(1));
+        }
     }
 
     fn note_gone(&self, keys: usize, items: usize, bytes: usize) {
@@ -158,6 +215,22 @@ mod tests {
         assert_eq!(table.clear(), 1);
         assert_eq!((table.keys(), table.items(), table.take(b"x")), (0, 0, None));
         assert_eq!(table.bytes(), 0);
+    }
+
+    #[test]
+    fn a_key_that_was_read_is_never_passed_over_and_few_others_are_looked_up() {
+        let table = ReaderTable::default();
+        let name = |number: u32| number.to_be_bytes();
+        assert!(!table.may_have(&name(0)));
+        assert_eq!((0..1000).map(|number| table.add(&name(number), 1)).sum::<usize>(), 1000);
+        (0..500).for_each(|number| drop(table.take(&name(number))));
+        assert!((500..1000).all(|number| table.may_have(&name(number))));
+        assert!((1000..2000).filter(|&number| table.may_have(&name(number))).count() < 50);
+        while table.take_any().is_some() {}
+        assert!((0..1000).all(|number| !table.may_have(&name(number))));
+        assert_eq!((0..1000).map(|number| table.add(&name(number), 1)).sum::<usize>(), 1000);
+        assert_eq!(table.clear(), 1000);
+        assert!((0..1000).all(|number| !table.may_have(&name(number))));
     }
 
     #[test]
