@@ -192,7 +192,7 @@ impl Changes {
             Cached::Changes(_) if self.list.is_empty() => events.tracking.is_told_of(key),
             Cached::Changes(_) | Cached::AllChange | Cached::IsRead => events.tracking.is_used(),
         };
-        let is_watched = modifies && events.watches.is_used() && events.watches.is_told_of(db, key);
+        let is_watched = modifies && events.watches.is_used() && events.watches.may_be_told_of(key);
         if is_heard || is_tracked || is_watched {
             self.list.push(Change { db, key: key.to_vec(), modifies, cached, event });
         }

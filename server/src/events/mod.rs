@@ -2,6 +2,7 @@
 
 pub mod changed_keys;
 mod changes;
+mod marks;
 mod monitor;
 pub mod notify;
 pub mod pubsub;

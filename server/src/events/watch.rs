@@ -4,10 +4,13 @@
 //! their latch, which orders the two.
 
 use super::changed_keys::ChangedKeys;
+use super::marks::Marks;
+use foldhash::quality::RandomState;
 use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 type Watchers = Vec<Arc<AtomicBool>>;
 
@@ -15,11 +18,19 @@ type Watchers = Vec<Arc<AtomicBool>>;
 const SHRINK_AT: usize = 8;
 const ROOM_KEPT: usize = 64;
 
+/// Number of counters of [`Marks`].
+const MARKS: usize = 1 << 12;
+
 /// All watched keys.
 #[derive(Debug, Default)]
 pub struct WatchRegistry {
     /// Registrations, records among them.
     watched: AtomicUsize,
+    /// Number of records.
+    recording: AtomicUsize,
+    hasher: RandomState,
+    /// The registrations of keys; there once a key was watched.
+    marks: OnceLock<Marks>,
     all: Mutex<Watches>,
 }
 
@@ -47,6 +58,7 @@ impl WatchRegistry {
             return false;
         }
         watchers.push(Arc::clone(dirty));
+        self.marks.get_or_init(|| Marks::new(MARKS)).add(self.hash(key));
         self.watched.fetch_add(1, Ordering::Relaxed);
         true
     }
@@ -58,6 +70,9 @@ impl WatchRegistry {
         let Some(watchers) = of_db.get_mut(key) else { return };
         if let Some(at) = watchers.iter().position(|other| Arc::ptr_eq(other, dirty)) {
             watchers.swap_remove(at);
+            if let Some(marks) = self.marks.get() {
+                marks.remove(self.hash(key));
+            }
             self.watched.fetch_sub(1, Ordering::Relaxed);
         }
         if watchers.is_empty() {
@@ -77,6 +92,7 @@ impl WatchRegistry {
     pub fn record(&self) -> Arc<ChangedKeys> {
         let changed = Arc::default();
         self.all.lock().records.push(Arc::clone(&changed));
+        self.recording.fetch_add(1, Ordering::Relaxed);
         self.watched.fetch_add(1, Ordering::Relaxed);
         changed
     }
@@ -86,6 +102,7 @@ impl WatchRegistry {
         let records = &mut self.all.lock().records;
         if let Some(at) = records.iter().position(|other| Arc::ptr_eq(other, changed)) {
             records.swap_remove(at);
+            self.recording.fetch_sub(1, Ordering::Relaxed);
             self.watched.fetch_sub(1, Ordering::Relaxed);
         }
     }
@@ -95,11 +112,15 @@ impl WatchRegistry {
         self.all.lock().records.iter().for_each(|record| record.add_all());
     }
 
-    /// True if someone is told of changes of `key`. To be called under its latch.
-    #[must_use]
-    pub(super) fn is_told_of(&self, db: usize, key: &[u8]) -> bool {
-        let all = self.all.lock();
-        !all.records.is_empty() || all.keys.get(&db).is_some_and(|of_db| of_db.contains_key(key))
+    /// False if nobody is told of changes of `key`, in whichever database. To be called under its latch.
+    #[inline]
+    pub(super) fn may_be_told_of(&self, key: &[u8]) -> bool {
+        self.recording.load(Ordering::Relaxed) != 0
+            || self.marks.get().is_some_and(|marks| marks.may_have(self.hash(key)))
+    }
+
+    fn hash(&self, key: &[u8]) -> usize {
+        self.hasher.hash_one(key) as usize
     }
 
     /// `key` was changed.

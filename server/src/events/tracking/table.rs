@@ -2,18 +2,19 @@
 //!
 //! Keys are identified by name alone, as in Redis: a name that exists in two databases is one key here.
 
+use crate::events::marks::Marks;
 use foldhash::quality::RandomState;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::hash::BuildHasher;
 use std::ops::Bound;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Number of shards of the table, each with its own lock.
 const SHARDS: usize = 64;
 
-/// Number of counters of [`Marks`]: with as many keys, three in five of those that nobody has read are looked up.
+/// Number of counters of [`Marks`]. Each belongs to one shard, whose lock is held when it changes.
 const MARKS: usize = 1 << 18;
 
 /// Overhead of a key besides its name: its node in the tree, and the allocations of name and readers.
@@ -27,27 +28,6 @@ struct Shard {
     keys: BTreeMap<Box<[u8]>, Readers>,
     /// The key that was evicted last: the next victim is the one after it, so that all keys take turns.
     hand: Box<[u8]>,
-}
-
-/// How many of the remembered keys have each hash: most keys that nobody has read are known by it, without a lock. A
-/// counter belongs to one shard, whose lock is held when it changes; one that is full stays so.
-#[derive(Debug)]
-struct Marks(Box<[AtomicU8]>);
-
-impl Default for Marks {
-    fn default() -> Self {
-        Self((0..MARKS).map(|_| AtomicU8::new(0)).collect())
-    }
-}
-
-impl Marks {
-    fn change(&self, hash: usize, change: impl FnOnce(u8) -> u8) {
-        let mark = &self.0[hash % MARKS];
-        let before = mark.load(Ordering::Relaxed);
-        if before != u8::MAX {
-            mark.store(change(before), Ordering::Relaxed);
-        }
-    }
 }
 
 /// Keys and their readers.
@@ -90,8 +70,7 @@ impl ReaderTable {
     /// False if nobody has read `key`. To be called under its latch.
     #[inline]
     pub(super) fn may_have(&self, key: &[u8]) -> bool {
-        let hash = || self.hash(key) % MARKS;
-        self.marks.get().is_some_and(|marks| marks.0[hash()].load(Ordering::Relaxed) != 0)
+        self.marks.get().is_some_and(|marks| marks.may_have(self.hash(key)))
     }
 
     /// Number of keys.
@@ -122,7 +101,7 @@ impl ReaderTable {
             return 0;
         }
         shard.keys.insert(key.into(), vec![id]);
-        self.marks.get_or_init(Marks::default).change(hash, |mark| mark + 1);
+        self.marks.get_or_init(|| Marks::new(MARKS)).add(hash);
         self.keys.fetch_add(1, Ordering::Relaxed);
         self.items.fetch_add(1, Ordering::Relaxed);
         self.bytes.fetch_add(held_bytes(key, 1), Ordering::Relaxed);
@@ -182,7 +161,7 @@ impl ReaderTable {
     /// A key with this hash is gone. To be called under its shard's lock.
     fn unmark(&self, hash: usize) {
         if let Some(marks) = self.marks.get() {
-            marks.change(hash, |mark| mark.saturating_sub(1));
+            marks.remove(hash);
         }
     }
 
