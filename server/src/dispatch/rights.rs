@@ -2,7 +2,7 @@
 //! requests, also on the short path; those of a transaction, when queued and when run; and those of scripts.
 
 use super::client::Client;
-use super::table::key_positions;
+use super::table::{decided_use, key_positions};
 use super::{Args, CommandSpec, Executor, Flags, OnChannels, OnDatabases};
 use crate::auth::{Context, Denial, Denied, KeyRights, Reason, Request};
 use crate::clock::now_ms;
@@ -71,13 +71,15 @@ impl Request for Asked<'_> {
     }
 
     fn refused_key(&self, allowed: &mut dyn FnMut(&[u8], KeyRights) -> bool) -> Option<usize> {
-        let Some(rights) = self.spec.key_rights else {
+        let count = self.args.len();
+        let decided = || decided_use(self.spec, self.args).map(|key| key.rights());
+        let Some(rights) = self.spec.key_rights.or_else(decided) else {
             let keys = key_positions(self.spec, self.args).unwrap_or_default();
             let mut refused =
                 keys.iter().filter(|key| !allowed(self.args.get(key.index), key.rights()));
             return refused.next().map(|key| key.index);
         };
-        let (range, count) = (self.spec.keys, self.args.len());
+        let range = self.spec.keys;
         if range.first == 1 && range.last == 1 && count > 1 {
             return (!allowed(self.args.get(1), rights)).then_some(1);
         }

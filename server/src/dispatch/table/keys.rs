@@ -33,13 +33,8 @@ pub struct KeyError;
 /// [`KeyError`] if a specification cannot be followed; Redis then answers that the arguments are
 /// invalid.
 pub fn key_positions(spec: &CommandSpec, args: Args<'_>) -> Result<Vec<KeyUse>, KeyError> {
-    if spec.name == "set" {
-        let get = args.from(3).any(|arg| arg.eq_ignore_ascii_case(b"get"));
-        let flags = if get { "RW access update" } else { "OW update" };
-        return Ok(vec![KeyUse { index: 1, flags }]);
-    }
-    if spec.name == "bitfield" {
-        return Ok(vec![KeyUse { index: 1, flags: bit_field_flags(args) }]);
+    if let Some(key) = decided_use(spec, args) {
+        return Ok(vec![key]);
     }
     if matches!(spec.name, "sort" | "sort_ro") {
         return Ok(sort_keys(spec, args));
@@ -59,6 +54,17 @@ pub fn key_positions(spec: &CommandSpec, args: Args<'_>) -> Result<Vec<KeyUse>, 
     }
     add_last_store(spec, args, &mut keys);
     Ok(keys)
+}
+
+/// The only key of the commands whose other arguments decide about its use.
+pub(in crate::dispatch) fn decided_use(spec: &CommandSpec, args: Args<'_>) -> Option<KeyUse> {
+    let flags = match spec.name {
+        "set" if args.from(3).any(|arg| arg.eq_ignore_ascii_case(b"get")) => "RW access update",
+        "set" => "OW update",
+        "bitfield" => bit_field_flags(args),
+        _ => return None,
+    };
+    Some(KeyUse { index: 1, flags })
 }
 
 /// The keys that a command reads to store what it makes of them; MOVE deletes that one, too.

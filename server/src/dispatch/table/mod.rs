@@ -12,6 +12,7 @@ mod stats;
 mod traits;
 
 pub use flags::Flags;
+pub(super) use keys::decided_use;
 pub use keys::{KeyError, KeyUse, key_positions, sources, stores};
 pub use metadata::Metadata;
 pub use stats::{CommandStats, Tally, Totals};
