@@ -39,24 +39,24 @@ impl KeyRights {
 pub(super) struct KeyPattern {
     pub(super) rights: KeyRights,
     pub(super) pattern: Vec<u8>,
-    /// The pattern without its star, of those that are a prefix and a star: what most of them are.
-    prefix: Option<Vec<u8>>,
+    /// It is a prefix and a star, as most of them are.
+    is_prefix: bool,
 }
 
 impl KeyPattern {
     fn new(rights: KeyRights, pattern: &[u8]) -> Self {
-        let is_literal = |bytes: &&[u8]| !bytes.iter().any(|byte| b"*?[\\".contains(byte));
-        let prefix = pattern.strip_suffix(b"*").filter(is_literal);
-        Self { rights, pattern: pattern.to_vec(), prefix: prefix.map(<[u8]>::to_vec) }
+        let is_literal = |bytes: &[u8]| !bytes.iter().any(|byte| b"*?[\\".contains(byte));
+        let is_prefix = pattern.strip_suffix(b"*").is_some_and(is_literal);
+        Self { rights, pattern: pattern.to_vec(), is_prefix }
     }
 
-    /// True if it is a pattern of `key`. No star finds an empty name, as in Redis.
+    /// True if it is a pattern of `key`.
     #[inline]
     pub(super) fn is_of(&self, key: &[u8]) -> bool {
-        match &self.prefix {
-            Some(prefix) => !key.is_empty() && key.starts_with(prefix),
-            None => matches(&self.pattern, key),
+        if self.is_prefix && !key.is_empty() {
+            return key.starts_with(&self.pattern[..self.pattern.len() - 1]);
         }
+        matches(&self.pattern, key)
     }
 }
 
@@ -310,7 +310,7 @@ mod tests {
             [b"", b"*", b"k:*", b"k\\*", b"k\\:*", b"k?*", b"k[*", b"k**", b"k:"];
         let keys: [&[u8]; 9] = [b"", b"*", b"k", b"k:", b"k:1", b"k*", b"k\\", b"k\\:", b"k[*"];
         let found = patterns.map(|pattern| KeyPattern::new(KeyRights::ALL, pattern));
-        assert_eq!(found.iter().filter(|pattern| pattern.prefix.is_some()).count(), 2);
+        assert_eq!(found.iter().filter(|pattern| pattern.is_prefix).count(), 2);
         for pattern in found {
             for key in keys {
                 assert_eq!(

@@ -80,17 +80,20 @@ impl Request for Asked<'_> {
             return refused.next().map(|key| key.index);
         };
         let range = self.spec.keys;
-        if range.first == 1 && range.last == 1 && count > 1 {
-            return (!allowed(self.args.get(1), rights)).then_some(1);
-        }
         let last = if range.last < 0 {
             count.saturating_add_signed(range.last)
         } else {
             range.last.unsigned_abs().min(count - 1)
         };
-        (range.first..=last)
-            .step_by(range.step.max(1))
-            .find(|&at| !allowed(self.args.get(at), rights))
+        // Mostly it is one key: a range with steps is not made for it.
+        let mut at = range.first;
+        while at <= last {
+            if !allowed(self.args.get(at), rights) {
+                return Some(at);
+            }
+            at += range.step.max(1);
+        }
+        None
     }
 
     fn refused_database(&self, allowed: &mut dyn FnMut(usize) -> bool) -> Option<usize> {

@@ -5,12 +5,10 @@
 
 use super::changed_keys::ChangedKeys;
 use super::marks::Marks;
-use foldhash::quality::RandomState;
 use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::hash::BuildHasher;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
 
 type Watchers = Vec<Arc<AtomicBool>>;
 
@@ -28,9 +26,8 @@ pub struct WatchRegistry {
     watched: AtomicUsize,
     /// Number of records.
     recording: AtomicUsize,
-    hasher: RandomState,
-    /// The registrations of keys; there once a key was watched.
-    marks: OnceLock<Marks>,
+    /// The registrations of keys.
+    marks: Marks<MARKS>,
     all: Mutex<Watches>,
 }
 
@@ -58,7 +55,7 @@ impl WatchRegistry {
             return false;
         }
         watchers.push(Arc::clone(dirty));
-        self.marks.get_or_init(|| Marks::new(MARKS)).add(self.hash(key));
+        self.marks.add(self.marks.hash(key));
         self.watched.fetch_add(1, Ordering::Relaxed);
         true
     }
@@ -70,9 +67,7 @@ impl WatchRegistry {
         let Some(watchers) = of_db.get_mut(key) else { return };
         if let Some(at) = watchers.iter().position(|other| Arc::ptr_eq(other, dirty)) {
             watchers.swap_remove(at);
-            if let Some(marks) = self.marks.get() {
-                marks.remove(self.hash(key));
-            }
+            self.marks.remove(self.marks.hash(key));
             self.watched.fetch_sub(1, Ordering::Relaxed);
         }
         if watchers.is_empty() {
@@ -115,12 +110,7 @@ impl WatchRegistry {
     /// False if nobody is told of changes of `key`, in whichever database. To be called under its latch.
     #[inline]
     pub(super) fn may_be_told_of(&self, key: &[u8]) -> bool {
-        self.recording.load(Ordering::Relaxed) != 0
-            || self.marks.get().is_some_and(|marks| marks.may_have(self.hash(key)))
-    }
-
-    fn hash(&self, key: &[u8]) -> usize {
-        self.hasher.hash_one(key) as usize
+        self.recording.load(Ordering::Relaxed) != 0 || self.marks.may_have(key)
     }
 
     /// `key` was changed.

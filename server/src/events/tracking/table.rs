@@ -3,12 +3,9 @@
 //! Keys are identified by name alone, as in Redis: a name that exists in two databases is one key here.
 
 use crate::events::marks::Marks;
-use foldhash::quality::RandomState;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::hash::BuildHasher;
 use std::ops::Bound;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Number of shards of the table, each with its own lock.
@@ -33,10 +30,8 @@ struct Shard {
 /// Keys and their readers.
 #[derive(Debug)]
 pub(super) struct ReaderTable {
-    hasher: RandomState,
     shards: Box<[Mutex<Shard>]>,
-    /// There once a key was read.
-    marks: OnceLock<Marks>,
+    marks: Marks<MARKS>,
     keys: AtomicUsize,
     items: AtomicUsize,
     bytes: AtomicUsize,
@@ -47,9 +42,8 @@ pub(super) struct ReaderTable {
 impl Default for ReaderTable {
     fn default() -> Self {
         Self {
-            hasher: RandomState::default(),
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
-            marks: OnceLock::new(),
+            marks: Marks::default(),
             keys: AtomicUsize::new(0),
             items: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
@@ -59,10 +53,6 @@ impl Default for ReaderTable {
 }
 
 impl ReaderTable {
-    fn hash(&self, key: &[u8]) -> usize {
-        self.hasher.hash_one(key) as usize
-    }
-
     fn shard(&self, hash: usize) -> &Mutex<Shard> {
         &self.shards[hash % SHARDS]
     }
@@ -70,7 +60,7 @@ impl ReaderTable {
     /// False if nobody has read `key`. To be called under its latch.
     #[inline]
     pub(super) fn may_have(&self, key: &[u8]) -> bool {
-        self.marks.get().is_some_and(|marks| marks.may_have(self.hash(key)))
+        self.marks.may_have(key)
     }
 
     /// Number of keys.
@@ -90,7 +80,7 @@ impl ReaderTable {
 
     /// `id` has read `key`; answers how many keys that are more.
     pub(super) fn add(&self, key: &[u8], id: u64) -> usize {
-        let hash = self.hash(key);
+        let hash = self.marks.hash(key);
         let mut shard = self.shard(hash).lock();
         if let Some(readers) = shard.keys.get_mut(key) {
             if let Err(at) = readers.binary_search(&id) {
@@ -101,7 +91,7 @@ impl ReaderTable {
             return 0;
         }
         shard.keys.insert(key.into(), vec![id]);
-        self.marks.get_or_init(|| Marks::new(MARKS)).add(hash);
+        self.marks.add(hash);
         self.keys.fetch_add(1, Ordering::Relaxed);
         self.items.fetch_add(1, Ordering::Relaxed);
         self.bytes.fetch_add(held_bytes(key, 1), Ordering::Relaxed);
@@ -110,16 +100,16 @@ impl ReaderTable {
 
     /// True if `id` has read `key`.
     pub(super) fn has(&self, key: &[u8], id: u64) -> bool {
-        let shard = self.shard(self.hash(key)).lock();
+        let shard = self.shard(self.marks.hash(key)).lock();
         shard.keys.get(key).is_some_and(|readers| readers.binary_search(&id).is_ok())
     }
 
     /// Removes a key and returns its readers.
     pub(super) fn take(&self, key: &[u8]) -> Option<Readers> {
-        let hash = self.hash(key);
+        let hash = self.marks.hash(key);
         let mut shard = self.shard(hash).lock();
         let readers = shard.keys.remove(key)?;
-        self.unmark(hash);
+        self.marks.remove(hash);
         drop(shard);
         self.note_gone(1, readers.len(), held_bytes(key, readers.len()));
         Some(readers)
@@ -135,7 +125,7 @@ impl ReaderTable {
             let Some(key) = key.map(|(key, _)| key.clone()) else { continue };
             shard.hand.clone_from(&key);
             let Some(readers) = shard.keys.remove(&key) else { continue };
-            self.unmark(self.hash(&key));
+            self.marks.remove(self.marks.hash(&key));
             self.note_gone(1, readers.len(), held_bytes(&key, readers.len()));
             return Some((key, readers));
         }
@@ -148,7 +138,7 @@ impl ReaderTable {
         for shard in &self.shards {
             let mut shard = shard.lock();
             let keys = std::mem::take(&mut *shard).keys;
-            keys.keys().for_each(|key| self.unmark(self.hash(key)));
+            keys.keys().for_each(|key| self.marks.remove(self.marks.hash(key)));
             drop(shard);
             let items = keys.values().map(Vec::len).sum();
             let bytes = keys.iter().map(|(key, readers)| held_bytes(key, readers.len())).sum();
@@ -156,13 +146,6 @@ impl ReaderTable {
             gone += keys.len();
         }
         gone
-    }
-
-    /// A key with this hash is gone. To be called under its shard's lock.
-    fn unmark(&self, hash: usize) {
-        if let Some(marks) = self.marks.get() {
-            marks.remove(hash);
-        }
     }
 
     fn note_gone(&self, keys: usize, items: usize, bytes: usize) {
