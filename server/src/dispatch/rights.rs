@@ -72,11 +72,11 @@ impl Request for Asked<'_> {
 
     fn refused_key(&self, allowed: &mut dyn FnMut(&[u8], KeyRights) -> bool) -> Option<usize> {
         let count = self.args.len();
-        let decided = || decided_use(self.spec, self.args).map(|key| key.rights());
+        let decided = || decided_use(self.spec, self.args).map(|key| key.rights);
         let Some(rights) = self.spec.key_rights.or_else(decided) else {
             let keys = key_positions(self.spec, self.args).unwrap_or_default();
             let mut refused =
-                keys.iter().filter(|key| !allowed(self.args.get(key.index), key.rights()));
+                keys.iter().filter(|key| !allowed(self.args.get(key.index), key.rights));
             return refused.next().map(|key| key.index);
         };
         let range = self.spec.keys;

@@ -13,13 +13,19 @@ pub struct KeyUse {
     pub index: usize,
     /// Redis' key flags, blank separated (`RW access update`).
     pub flags: &'static str,
+    /// What a user must be allowed to do with it: what [`key_rights`] says of the flags.
+    pub rights: KeyRights,
 }
 
 impl KeyUse {
-    /// What a user must be allowed to do with it.
-    #[must_use]
-    pub fn rights(&self) -> KeyRights {
-        key_rights(self.flags)
+    /// The uses of keys that are found out with every request.
+    const READ: Self = Self { index: 1, flags: "RO access", rights: KeyRights::READ };
+    const CHANGE: Self = Self { index: 1, flags: "RW access update", rights: KeyRights::ALL };
+    const OVERWRITE: Self = Self { index: 1, flags: "OW update", rights: KeyRights::WRITE };
+
+    /// The same use of another argument.
+    const fn at(self, index: usize) -> Self {
+        Self { index, ..self }
     }
 }
 
@@ -49,7 +55,8 @@ pub fn key_positions(spec: &CommandSpec, args: Args<'_>) -> Result<Vec<KeyUse>, 
             continue;
         }
         if let Some((first, last, step)) = follow(text, spec, args)? {
-            keys.extend((first..=last).step_by(step).map(|index| KeyUse { index, flags }));
+            let rights = key_rights(flags);
+            keys.extend((first..=last).step_by(step).map(|index| KeyUse { index, flags, rights }));
         }
     }
     add_last_store(spec, args, &mut keys);
@@ -58,13 +65,12 @@ pub fn key_positions(spec: &CommandSpec, args: Args<'_>) -> Result<Vec<KeyUse>, 
 
 /// The only key of the commands whose other arguments decide about its use.
 pub(in crate::dispatch) fn decided_use(spec: &CommandSpec, args: Args<'_>) -> Option<KeyUse> {
-    let flags = match spec.name {
-        "set" if args.from(3).any(|arg| arg.eq_ignore_ascii_case(b"get")) => "RW access update",
-        "set" => "OW update",
-        "bitfield" => bit_field_flags(args),
+    Some(match spec.name {
+        "set" if args.from(3).any(|arg| arg.eq_ignore_ascii_case(b"get")) => KeyUse::CHANGE,
+        "set" => KeyUse::OVERWRITE,
+        "bitfield" => bit_field_use(args),
         _ => return None,
-    };
-    Some(KeyUse { index: 1, flags })
+    })
 }
 
 /// The keys that a command reads to store what it makes of them; MOVE deletes that one, too.
@@ -94,30 +100,30 @@ fn add_last_store(spec: &CommandSpec, args: Args<'_>, keys: &mut Vec<KeyUse>) {
     };
     for at in (5..args.len().saturating_sub(1)).filter(names_store) {
         if keys.iter().all(|key| key.index != at + 1) {
-            keys.push(KeyUse { index: at + 1, flags: "OW update" });
+            keys.push(KeyUse::OVERWRITE.at(at + 1));
         }
     }
 }
 
 /// BITFIELD's use of its key: it only reads if all operations are GET. Invalid requests count as changes, as in
 /// Redis.
-fn bit_field_flags(args: Args<'_>) -> &'static str {
+fn bit_field_use(args: Args<'_>) -> KeyUse {
     let mut at = 2;
     while at < args.len() {
         let behind = args.len() - at - 1;
         at += match args.get(at).to_ascii_lowercase().as_slice() {
             b"get" if behind >= 2 => 3,
             b"overflow" if behind >= 1 => 2,
-            _ => return "RW access update",
+            _ => return KeyUse::CHANGE,
         };
     }
-    "RO access"
+    KeyUse::READ
 }
 
 /// Source and destination of SORT, whose key specifications leave the destination open. Of several destinations the
 /// last one counts, and operands of other options do not count as destinations, as in Redis.
 fn sort_keys(spec: &CommandSpec, args: Args<'_>) -> Vec<KeyUse> {
-    let mut keys = vec![KeyUse { index: 1, flags: "RO access" }];
+    let mut keys = vec![KeyUse::READ];
     let mut at = 2;
     while spec.name == "sort" && at < args.len() {
         match args.get(at).to_ascii_lowercase().as_slice() {
@@ -125,7 +131,7 @@ fn sort_keys(spec: &CommandSpec, args: Args<'_>) -> Vec<KeyUse> {
             b"get" | b"by" => at += 1,
             b"store" if at + 1 < args.len() => {
                 keys.truncate(1);
-                keys.push(KeyUse { index: at + 1, flags: "OW update" });
+                keys.push(KeyUse::OVERWRITE.at(at + 1));
             }
             _ => {}
         }
@@ -150,7 +156,7 @@ fn migrated_keys(args: Args<'_>) -> Vec<KeyUse> {
             _ => 1,
         };
     }
-    keys.map(|index| KeyUse { index, flags: "RW access delete" }).collect()
+    keys.map(|index| KeyUse { flags: "RW access delete", ..KeyUse::CHANGE.at(index) }).collect()
 }
 
 /// First and last key and their step; `None` if the keyword before the keys is missing or
@@ -270,14 +276,23 @@ mod tests {
 
     #[test]
     fn bit_fields_are_only_read_by_get() {
-        let flags = |request: &str| {
+        let found = |request: &str| {
             let (bytes, ranges) = crate::resp::pack(request.split(' ').map(str::as_bytes));
-            bit_field_flags(Args::new(&bytes, &ranges))
+            bit_field_use(Args::new(&bytes, &ranges))
         };
-        assert_eq!(flags("bitfield k"), "RO access");
-        assert_eq!(flags("bitfield k get u8 0 OVERFLOW sat GET u4 1"), "RO access");
-        assert_eq!(flags("bitfield k get u8 0 set u8 0 1"), "RW access update");
-        assert_eq!(flags("bitfield k get u8"), "RW access update");
+        assert_eq!(found("bitfield k"), KeyUse::READ);
+        assert_eq!(found("bitfield k get u8 0 OVERFLOW sat GET u4 1"), KeyUse::READ);
+        assert_eq!(found("bitfield k get u8 0 set u8 0 1"), KeyUse::CHANGE);
+        assert_eq!(found("bitfield k get u8"), KeyUse::CHANGE);
+    }
+
+    #[test]
+    fn rights_are_those_of_the_flags() {
+        let (bytes, ranges) = crate::resp::pack("migrate h 1 k 0 5".split(' ').map(str::as_bytes));
+        let migrated = migrated_keys(Args::new(&bytes, &ranges))[0];
+        for key in [KeyUse::READ, KeyUse::CHANGE, KeyUse::OVERWRITE, migrated] {
+            assert_eq!(key.rights, key_rights(key.flags), "{key:?}");
+        }
     }
 
     #[test]

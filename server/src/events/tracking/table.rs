@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Number of shards of the table, each with its own lock.
 const SHARDS: usize = 64;
 
-/// Number of counters of [`Marks`]. Each belongs to one shard, whose lock is held when it changes.
-const MARKS: usize = 1 << 18;
+/// Number of counters of [`Marks`]. Each line of them belongs to one shard, whose lock is held when they change.
+const MARKS: usize = 1 << 19;
 
 /// Overhead of a key besides its name: its node in the tree, and the allocations of name and readers.
 const KEY_BYTES: usize = 96;
