@@ -2,7 +2,7 @@
 
 use super::names::{ROWS, SECTIONS};
 use super::writer::{Kind, Writer};
-use crate::commands::info::fields;
+use crate::commands::info::{fields, mean_time_to_live_ms};
 use crate::commands::table;
 use crate::observe::percentile;
 use crate::server::Server;
@@ -136,6 +136,11 @@ fn databases(to: &mut Writer, server: &Server) {
     to.family("redis_db_keys_expiring", Kind::Gauge, "Keys with an expiry by database.");
     for (db, (_, expires, _)) in &counts {
         to.sample(&[("db", db)], expires);
+    }
+    to.family("redis_db_avg_ttl_seconds", Kind::Gauge, "Mean time to live of those in memory.");
+    for (number, (db, (_, expires, _))) in counts.iter().enumerate() {
+        let mean_ms = mean_time_to_live_ms(server, number, *expires);
+        to.sample(&[("db", db)], mean_ms as f64 / 1000.0);
     }
 }
 

@@ -11,6 +11,9 @@ use crate::tree::Graves;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+/// Keys of each shard that are looked at for a mean.
+const TTL_LOOKS: usize = 8;
+
 /// A range of one database in key order.
 #[derive(Clone, Debug, Default)]
 pub struct ScanRange {
@@ -246,5 +249,24 @@ impl Engine {
         }
         let unresolved = inner.flusher.unresolved.load(Ordering::Relaxed);
         (keys.max(0) as u64, expires.max(0) as u64, unresolved)
+    }
+
+    /// Mean time to live in milliseconds of the keys in memory that have an expiry, from at most [`TTL_LOOKS`] keys of each
+    /// shard, which `random` chooses. 0 if none of these is a key of this database.
+    #[must_use]
+    pub fn mean_time_to_live_ms(&self, db: usize, now_ms: u64, random: u64) -> u64 {
+        let slot = self.slot_of(db);
+        let (mut sum_ms, mut keys) = (0_u128, 0);
+        for shard in &self.inner().shards {
+            shard.latch().table.sample_expiring(random, TTL_LOOKS, |entry| {
+                let left_ms = entry.meta().expire_at_ms.saturating_sub(now_ms);
+                if entry.slot() == slot && left_ms > 0 {
+                    sum_ms += u128::from(left_ms);
+                    keys += 1;
+                }
+                true
+            });
+        }
+        sum_ms.checked_div(keys).unwrap_or_default() as u64
     }
 }

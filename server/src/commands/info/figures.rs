@@ -1,8 +1,10 @@
 //! Per-command, per-error and per-database figures, and our own sections.
 
 use super::Text;
+use crate::clock::now_ms;
 use crate::commands::table;
 use crate::observe::percentile;
+use crate::random::random;
 use crate::server::Server;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -67,6 +69,11 @@ pub(super) fn cluster(text: &mut Text, _: &Server) {
     text.field("cluster_enabled", 0);
 }
 
+/// Of the keys of a database, of which `expires` have an expiry.
+pub(crate) fn mean_time_to_live_ms(server: &Server, db: usize, expires: u64) -> u64 {
+    if expires == 0 { 0 } else { server.engine.mean_time_to_live_ms(db, now_ms(), random()) }
+}
+
 pub(super) fn keyspace(text: &mut Text, server: &Server) {
     text.title("Keyspace");
     for db in 0..server.databases {
@@ -74,8 +81,8 @@ pub(super) fn keyspace(text: &mut Text, server: &Server) {
         if keys == 0 {
             continue;
         }
-        // The engine keeps no sum of expiry times: the average is not known.
-        let mut value = format!("keys={keys},expires={expires},avg_ttl=0");
+        let mean_ms = mean_time_to_live_ms(server, db, expires);
+        let mut value = format!("keys={keys},expires={expires},avg_ttl={mean_ms}");
         if unresolved > 0 {
             value.push_str(&format!(",unresolved={unresolved}"));
         }

@@ -3,6 +3,8 @@
 mod figures;
 mod sections;
 
+pub(crate) use figures::mean_time_to_live_ms;
+
 use crate::dispatch::{Binding, CommandResult, Ctx};
 use crate::server::Server;
 use std::borrow::Cow;
