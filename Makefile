@@ -224,7 +224,7 @@ mixed: setup build ## 90/10 GET/SET under appendfsync always beside GETs alone
 bench-redis: setup build ## interleaved comparison with redis-server 7.0 and valkey-server 9.1 (about 2 h; ARGS=--quick)
 	$(PY) scripts/bench_redis.py $(ARGS)
 
-bench-bgsave: setup build ## BGSAVE of 5,000,000 keys beside redis-server's (ARGS='--keys 500000')
+bench-bgsave: setup build ## BGSAVE of 5,000,000 keys beside redis-server's; of a full copy (ARGS='--keys 500000', ARGS=--copy)
 	cargo build --locked --release -p sexton-tests --bin mixed_load
 	$(PY) scripts/bench_bgsave.py $(ARGS)
 

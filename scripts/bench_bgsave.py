@@ -6,6 +6,8 @@ persistence is enabled. Output: duration of the save, alone and with clients; p9
 the clients without and with it; memory used by the save. For redis-server this is the memory its child
 copied (`rdb_last_cow_size`), for Sexton the growth of the resident memory during the save.
 
+With --copy it is not BGSAVE that saves, but `redis-cli --rdb`, which asks for a full copy by SYNC.
+
 With only two cores, clients and server share them: the save's thread or process then takes CPU time
 from both, equally for both servers.
 """
@@ -34,6 +36,22 @@ def clients(port, seconds, keys):
     return {"rate": (found["gets"] + found["sets"]) / seconds, "p999_us": found["get_p999_us"]}
 
 
+def copy(server):
+    """Fetches a full copy; returns seconds, and bytes of memory that it took in the server."""
+    path = server.directory / "dump.rdb"
+    before = process_rss_bytes(server.pid)
+    sampler = RssSampler(server)
+    sampler.start()
+    begun = time.monotonic()
+    done = subprocess.run(["redis-cli", "-p", str(server.port), "--rdb", path], capture_output=True, text=True, timeout=300)
+    took = time.monotonic() - begun
+    peak = sampler.stop()
+    if done.returncode:
+        raise SystemExit(f"redis-cli --rdb: {done.stderr}")
+    copied = int(re.search(r"rdb_last_cow_size:(\d+)", server.connect().cmd("INFO", "persistence").decode())[1])
+    return took, copied if server.kind == "redis" else max(0, peak - before)
+
+
 def save(server):
     """Saves in the background; returns seconds, and bytes of memory it took."""
     connection = server.connect(timeout_s=300)
@@ -55,7 +73,7 @@ def save(server):
     return took, copied if server.kind == "redis" else max(0, peak - before)
 
 
-def run(kind, keys, rounds):
+def run(kind, keys, rounds, save):
     with Server(kind, {"appendonly": "no"}) as server:
         load_keys(server.port, 0, keys, VALUE_BYTES, random_values=True)
         alone_s, _ = save(server)
@@ -88,12 +106,13 @@ def main():
     parser.add_argument("--servers", default="sexton,redis")
     parser.add_argument("--keys", type=int, default=5_000_000)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--copy", action="store_true")
     args = parser.parse_args()
     print(f"{args.keys:,} keys x {VALUE_BYTES} B, {args.rounds} rounds, medians")
     report = None
     for kind in args.servers.split(","):
-        figures = run(kind, args.keys, args.rounds)
-        report = report or Report("bench-bgsave", ["server", "keys", *figures])
+        figures = run(kind, args.keys, args.rounds, copy if args.copy else save)
+        report = report or Report("bench-copy" if args.copy else "bench-bgsave", ["server", "keys", *figures])
         report.add({"server": kind, "keys": args.keys} | {name: round(figure, 3) for name, figure in figures.items()})
         print(kind + ":  " + "  ".join(f"{name} {figure:,.2f}" for name, figure in figures.items()), flush=True)
     print(report.path)

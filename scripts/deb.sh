@@ -5,6 +5,9 @@ cd "$(dirname "$0")/.."
 command -v cargo-deb >/dev/null || cargo install --locked --version '^3' cargo-deb
 cargo build --release --locked --bin sexton-server --bin sexton-check
 mkdir -p target/packaging
+for program in sexton-server sexton-check; do
+    strip --strip-debug -o target/packaging/$program target/release/$program
+done
 target/release/sexton-check --man >target/packaging/sexton-check.1
 target/release/sexton-check --completion bash >target/packaging/sexton-check.bash
 version=$(cargo metadata --no-deps --format-version 1 | python3 -c 'import json, sys

@@ -43,8 +43,13 @@ for target in "${targets[@]}"; do
     cargo build --release --locked --target "$target" --bin sexton-server --bin sexton-check
     rm -rf "target/dist/$name"
     mkdir -p "target/dist/$name"
-    cp "target/$target/release/sexton-server" "target/$target/release/sexton-check" config/sexton.conf LICENSE README.md CHANGELOG.md \
-        packaging/sexton.service packaging/sexton-server.1 "target/dist/$name/"
+    cp config/sexton.conf LICENSE README.md CHANGELOG.md packaging/sexton.service packaging/sexton-server.1 "target/dist/$name/"
+    strip=strip
+    [[ $target == "$arm" && $host != "$arm" ]] && strip=aarch64-linux-gnu-strip
+    # The names of functions stay, for the stack in the report of a crash.
+    for program in sexton-server sexton-check; do
+        "$strip" --strip-debug -o "target/dist/$name/$program" "target/$target/release/$program"
+    done
     runner=()
     [[ $target == "$host" ]] || runner=(qemu-aarch64 -L /usr/aarch64-linux-gnu)
     if ((${#runner[@]} == 0)) || command -v "${runner[0]}" >/dev/null; then

@@ -82,10 +82,10 @@ pub trait Request {
     fn arg(&self, at: usize) -> &[u8];
     /// Calls `allowed` with each key and its use, up to the first one for which it returns false; returns the index of that
     /// key.
-    fn refused_key(&self, allowed: &mut dyn FnMut(&[u8], KeyRights) -> bool) -> Option<usize>;
+    fn refused_key(&self, allowed: impl FnMut(&[u8], KeyRights) -> bool) -> Option<usize>;
     /// Calls `allowed` with each database that it works on, up to the first one for which it returns false; returns the index
     /// of the argument that names that one, 0 where none does.
-    fn refused_database(&self, allowed: &mut dyn FnMut(usize) -> bool) -> Option<usize>;
+    fn refused_database(&self, allowed: impl FnMut(usize) -> bool) -> Option<usize>;
     /// The places of channels that are published or listened to, and whether they are patterns.
     fn channels(&self) -> (std::ops::Range<usize>, bool);
 }
@@ -143,7 +143,7 @@ impl Selector {
     fn check(&self, request: &impl Request) -> Result<(), Denied> {
         if let Some(databases) = &self.databases
             && let Some(at) =
-                request.refused_database(&mut |db| databases.iter().any(|&own| own as usize == db))
+                request.refused_database(|db| databases.iter().any(|&own| own as usize == db))
         {
             return Err(Denied::Database(at));
         }
@@ -151,7 +151,7 @@ impl Selector {
             return Err(Denied::Command);
         }
         if !self.all_keys
-            && let Some(at) = request.refused_key(&mut |key, rights| self.allows_key(key, rights))
+            && let Some(at) = request.refused_key(|key, rights| self.allows_key(key, rights))
         {
             return Err(Denied::Key(at));
         }
@@ -166,6 +166,7 @@ impl Selector {
         Ok(())
     }
 
+    #[inline]
     fn allows_command(&self, request: &impl Request) -> bool {
         let id = request.command();
         self.commands.has(id)
@@ -176,6 +177,7 @@ impl Selector {
             })
     }
 
+    #[inline]
     fn allows_key(&self, key: &[u8], rights: KeyRights) -> bool {
         self.keys.iter().any(|known| known.rights.include(rights) && known.is_of(key))
     }

@@ -27,7 +27,7 @@ impl Request for Asked<'_> {
     fn arg(&self, at: usize) -> &[u8] {
         self.1[at]
     }
-    fn refused_key(&self, allowed: &mut dyn FnMut(&[u8], KeyRights) -> bool) -> Option<usize> {
+    fn refused_key(&self, mut allowed: impl FnMut(&[u8], KeyRights) -> bool) -> Option<usize> {
         let rights = match self.1[0] {
             b"get" => KeyRights::READ,
             b"set" | b"del" => KeyRights::WRITE,
@@ -35,7 +35,7 @@ impl Request for Asked<'_> {
         };
         (1..self.1.len()).find(|&at| !allowed(self.1[at], rights))
     }
-    fn refused_database(&self, allowed: &mut dyn FnMut(usize) -> bool) -> Option<usize> {
+    fn refused_database(&self, mut allowed: impl FnMut(usize) -> bool) -> Option<usize> {
         (self.1[0] != b"publish" && !allowed(3)).then_some(0)
     }
     fn channels(&self) -> (Range<usize>, bool) {

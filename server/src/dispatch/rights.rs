@@ -70,7 +70,8 @@ impl Request for Asked<'_> {
         self.args.get(at)
     }
 
-    fn refused_key(&self, allowed: &mut dyn FnMut(&[u8], KeyRights) -> bool) -> Option<usize> {
+    #[inline]
+    fn refused_key(&self, mut allowed: impl FnMut(&[u8], KeyRights) -> bool) -> Option<usize> {
         let count = self.args.len();
         let decided = || decided_use(self.spec, self.args).map(|key| key.rights);
         let Some(rights) = self.spec.key_rights.or_else(decided) else {
@@ -96,14 +97,14 @@ impl Request for Asked<'_> {
         None
     }
 
-    fn refused_database(&self, allowed: &mut dyn FnMut(usize) -> bool) -> Option<usize> {
+    fn refused_database(&self, mut allowed: impl FnMut(usize) -> bool) -> Option<usize> {
         let named = self.named_databases();
         if let Some((at, _)) = named.iter().find(|(_, db)| !allowed(*db)) {
             return Some(*at);
         }
         let is_refused = match self.spec.on_databases {
             OnDatabases::Selects | OnDatabases::Swaps => false,
-            OnDatabases::EmptiesAll => !(0..self.databases).all(&mut *allowed),
+            OnDatabases::EmptiesAll => !(0..self.databases).all(&mut allowed),
             _ => self.is_of_one_database() && !allowed(self.db),
         };
         is_refused.then_some(0)

@@ -113,7 +113,7 @@ impl Changes {
         self.written += 1;
         if events.are_used() {
             let by = if self.in_script { By::Script } else { By::Request };
-            self.push(events, (db, key), true, Cached::Changes(by), event);
+            self.note(events, (db, key), true, Cached::Changes(by), event);
         }
     }
 
@@ -121,13 +121,13 @@ impl Changes {
     #[inline]
     pub fn modify(&mut self, events: &Events, db: usize, key: &[u8], event: Option<Event>) {
         if events.are_used() {
-            self.push(events, (db, key), true, Cached::Changes(By::Nobody), event);
+            self.note(events, (db, key), true, Cached::Changes(By::Nobody), event);
         }
     }
 
     /// The value of a watched `key` was replaced, because its database was exchanged.
     pub fn replace_watched(&mut self, events: &Events, db: usize, key: &[u8]) {
-        self.push(events, (db, key), true, Cached::Stays, None);
+        self.note(events, (db, key), true, Cached::Stays, None);
     }
 
     /// Moves the cache notification for the change of `key` behind the changes that the command has made since.
@@ -135,7 +135,7 @@ impl Changes {
         let is_it = |change: &&mut Change| change.key == key && change.cached != Cached::Stays;
         if let Some(change) = self.list.iter_mut().rev().find(is_it) {
             let cached = std::mem::replace(&mut change.cached, Cached::Stays);
-            self.push(events, (0, key), false, cached, None);
+            self.note(events, (0, key), false, cached, None);
         }
     }
 
@@ -150,13 +150,13 @@ impl Changes {
     /// A database is emptied. As in Redis, clients must drop their whole caches.
     pub fn empty(&mut self, events: &Events) {
         if events.tracking.is_used() {
-            self.push(events, (0, b""), false, Cached::AllChange, None);
+            self.note(events, (0, b""), false, Cached::AllChange, None);
         }
     }
 
     /// The connection whose command runs has read `key`, which its client may put into its cache.
     pub fn read(&mut self, events: &Events, key: &[u8]) {
-        self.push(events, (0, key), false, Cached::IsRead, None);
+        self.note(events, (0, key), false, Cached::IsRead, None);
     }
 
     /// The connection whose command runs has read a past value of `key`: its client is notified that it is outdated.
@@ -168,32 +168,48 @@ impl Changes {
     #[inline]
     pub fn tell(&mut self, events: &Events, db: usize, key: &[u8], event: Event) {
         if events.are_used() {
-            self.push(events, (db, key), false, Cached::Stays, Some(event));
+            self.note(events, (db, key), false, Cached::Stays, Some(event));
+        }
+    }
+
+    /// Notes a change for those who must be told of it. Most writes end here without: that is what clients that watch or
+    /// cache other keys cost.
+    #[inline]
+    fn note(
+        &mut self,
+        events: &Events,
+        place: (usize, &[u8]),
+        modifies: bool,
+        cached: Cached,
+        event: Option<Event>,
+    ) {
+        let is_awaited = modifies && events.are_waiting();
+        // Nobody can begin to track or to watch the key before the transaction ends: its latch is held. But a read of it
+        // may be among the changes already.
+        let is_tracked = match cached {
+            Cached::Stays => false,
+            Cached::Changes(_) if self.list.is_empty() => events.tracking.is_told_of(place.1),
+            Cached::Changes(_) | Cached::AllChange | Cached::IsRead => events.tracking.is_used(),
+        };
+        let watches = &events.watches;
+        let is_watched = modifies && watches.is_used() && watches.may_be_told_of(place.1);
+        let is_told = is_tracked || is_watched || event.is_some_and(|event| events.is_heard(event));
+        if is_awaited || is_told {
+            self.push(place, is_awaited, is_told.then_some((modifies, cached, event)));
         }
     }
 
     #[cold]
     fn push(
         &mut self,
-        events: &Events,
         (db, key): (usize, &[u8]),
-        modifies: bool,
-        cached: Cached,
-        event: Option<Event>,
+        is_awaited: bool,
+        told: Option<(bool, Cached, Option<Event>)>,
     ) {
-        if modifies && events.are_waiting() {
+        if is_awaited {
             self.ready.push((db, key.to_vec()));
         }
-        let is_heard = event.is_some_and(|event| events.is_heard(event));
-        // Nobody can begin to track or to watch the key before the transaction ends: its latch is held. But a read of it
-        // may be among the changes already.
-        let is_tracked = match cached {
-            Cached::Stays => false,
-            Cached::Changes(_) if self.list.is_empty() => events.tracking.is_told_of(key),
-            Cached::Changes(_) | Cached::AllChange | Cached::IsRead => events.tracking.is_used(),
-        };
-        let is_watched = modifies && events.watches.is_used() && events.watches.may_be_told_of(key);
-        if is_heard || is_tracked || is_watched {
+        if let Some((modifies, cached, event)) = told {
             self.list.push(Change { db, key: key.to_vec(), modifies, cached, event });
         }
     }

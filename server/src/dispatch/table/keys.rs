@@ -64,6 +64,7 @@ pub fn key_positions(spec: &CommandSpec, args: Args<'_>) -> Result<Vec<KeyUse>, 
 }
 
 /// The only key of the commands whose other arguments decide about its use.
+#[inline]
 pub(in crate::dispatch) fn decided_use(spec: &CommandSpec, args: Args<'_>) -> Option<KeyUse> {
     Some(match spec.name {
         "set" if args.from(3).any(|arg| arg.eq_ignore_ascii_case(b"get")) => KeyUse::CHANGE,

@@ -55,13 +55,15 @@ impl Tracking {
     }
 
     /// True if a client tracks a prefix of `key`.
+    #[inline]
     pub(super) fn has_prefix_of(&self, key: &[u8]) -> bool {
         self.prefixes.has_prefix_of(key)
     }
 
     /// True if a change of `key` may have to be told. To be called under its latch.
+    #[inline]
     pub(super) fn is_told_of(&self, key: &[u8]) -> bool {
-        self.is_used() && (self.readers.may_have(key) || self.has_prefix_of(key))
+        self.is_used() && (self.has_prefix_of(key) || self.readers.may_have(key))
     }
 
     /// Number of connections that track.

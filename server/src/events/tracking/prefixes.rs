@@ -73,9 +73,6 @@ impl PrefixTable {
     /// True if someone follows a prefix of `key`.
     #[inline]
     pub(super) fn has_prefix_of(&self, key: &[u8]) -> bool {
-        if self.len() == 0 {
-            return false;
-        }
         let may_be = key.first().is_none_or(|byte| {
             let word = self.first_bytes[usize::from(byte / 64)].load(Ordering::Relaxed);
             word & (1 << (byte % 64)) != 0
