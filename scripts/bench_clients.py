@@ -1,13 +1,15 @@
 """make bench-clients: what users with rules, TLS, and caches of other clients cost GET and SET.
 
-    .venv/bin/python scripts/bench_clients.py [--rounds 9] [--requests 500000] [--only user,tracking,watching,waiting,listening,tls]
+    .venv/bin/python scripts/bench_clients.py [--rounds 9] [--requests 500000] [--only user,tracking,watching,waiting,listening,nothing,tls]
 
 Server on core 0, redis-benchmark 7.0 on core 1, 50 clients, 100,000 keys of 64 bytes, everysec. CPU time of all threads of the server for a
 request; a round runs each way once, in alternating order; ratios are of one round, with the bootstrap 95 % interval of their median.
 
 - user: a user with a pattern of keys and two categories, beside the default user of the same server.
-- tracking: beside ten clients with CLIENT TRACKING that have read 10,000 other keys each, or follow another prefix; and without them.
+- tracking: beside ten clients with CLIENT TRACKING that have read 10,000 other keys each, or follow another prefix; and beside ten that do
+  nothing, on the same server: two processes of one program differ by more than what is looked for.
 - watching, waiting, listening: the same with ten clients that WATCH 100 other keys each, wait in BLPOP, or have subscribed to a channel.
+- nothing: ten clients that do nothing either time, which tells what the method cannot see.
 - tls: sexton-server beside redis-server 7.0, both with TLS 1.3 and the same certificate, at -P 1 and -P 16.
 """
 
@@ -28,19 +30,29 @@ COMMANDS = {"GET": ["GET", "key:__rand_int__"], "SET": ["SET", "key:__rand_int__
 #: Group -> (the highest ratio wanted, of what to what).
 WANTED = {
     "user": (1.03, "user with rules / default"),
-    **{group: (1.02, "beside them / alone") for group in ("tracking", "watching", "waiting", "listening")},
+    **{group: (1.02, "beside them / beside idle ones") for group in ("tracking", "watching", "waiting", "listening", "nothing")},
     "tls": (1.0, "sexton / redis"),
 }
 
 
 class Way:
-    """One way to send requests: a server, the port, and redis-benchmark's options."""
+    """One way to send requests: a server, the port, and redis-benchmark's options, beside ten other clients if there is `begin`: what each
+    of them does first."""
 
-    def __init__(self, server, port=None, options=()):
-        self.server, self.port, self.options = server, port or server.port, list(options)
+    def __init__(self, server, port=None, options=(), begin=None):
+        self.server, self.port, self.options, self.begin = server, port or server.port, list(options), begin
 
     def cpu_us(self, command, depth, requests):
         """CPU microseconds of the server for one request."""
+        with contextlib.ExitStack() as opened:
+            if self.begin:
+                others = [opened.enter_context(contextlib.closing(Connection(self.port))) for _ in range(OTHERS)]
+                opened.callback(forget_tracked, self.port)
+                for number, other in enumerate(others):
+                    self.begin(other, number)
+            return self.cpu_us_now(command, depth, requests)
+
+    def cpu_us_now(self, command, depth, requests):
         line = ["taskset", "-c", "1", redis_tool("redis-benchmark"), "-p", str(self.port), *self.options, "-n", str(requests),
                 "-c", str(CLIENTS), "-P", str(depth), "-r", str(KEYS), "-q", *COMMANDS[command]]
         before_ns = process_tasks_cpu_ns(self.server.pid)
@@ -74,9 +86,22 @@ def track(connection, number):
     if number % 2:
         connection.cmd("CLIENT", "TRACKING", "on", "BCAST", "PREFIX", "other:")
         return
+    connection.cmd("SET", "tracked", "")
     connection.cmd("CLIENT", "TRACKING", "on")
     for first in range(0, TRACKED_KEYS, 100):
         connection.cmd("MGET", *[f"other:{number}:{key}" for key in range(first, first + 100)])
+
+
+def forget_tracked(port):
+    """Changes every key that a client has read: the table of those stays when the client has gone."""
+    with contextlib.closing(Connection(port)) as connection:
+        if connection.cmd("EXISTS", "tracked"):
+            for number in range(OTHERS):
+                for first in range(0, TRACKED_KEYS, 100):
+                    keys = [f"other:{number}:{key}" for key in range(first, first + 100)]
+                    connection.cmd("MSET", *[word for key in keys for word in (key, "")])
+                    connection.cmd("DEL", *keys)
+            connection.cmd("DEL", "tracked")
 
 
 def watch(connection, number):
@@ -91,13 +116,15 @@ def listen(connection, number):
     connection.cmd("SUBSCRIBE", f"other:{number}")
 
 
+def idle(connection, number):
+    connection.cmd("PING")
+
+
 def ways_beside(begin):
-    """GET and SET beside ten clients that have done what `begin` does, and without them."""
+    """GET and SET beside ten clients that have done what `begin` does, and beside ten that do nothing."""
     def ways(opened):
-        alone, beside = started(opened, "sexton"), started(opened, "sexton")
-        for number in range(OTHERS):
-            begin(opened.enter_context(contextlib.closing(Connection(beside.port))), number)
-        return Way(beside), Way(alone)
+        server = started(opened, "sexton")
+        return Way(server, begin=begin), Way(server, begin=idle)
     return ways
 
 
@@ -120,6 +147,7 @@ GROUPS = {
     "watching": (ways_beside(watch), (16,)),
     "waiting": (ways_beside(wait), (16,)),
     "listening": (ways_beside(listen), (16,)),
+    "nothing": (ways_beside(idle), (16,)),
     "tls": (tls_ways, (1, 16)),
 }
 

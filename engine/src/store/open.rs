@@ -16,7 +16,7 @@ use super::read::undo::UNDO_DIR;
 use super::set_aside;
 use super::shard::{Count, SHARDS, Shard, ShardState, shard_of};
 use super::upkeep::events::Fault;
-use super::upkeep::shares::buffer_bytes;
+use super::upkeep::shares::log_buffer_bytes;
 use super::upkeep::table_bound::RoomTurns;
 use super::write::commit::CommitState;
 use crate::cemetery::{Checkpoint, CheckpointError, Graves};
@@ -401,7 +401,7 @@ impl Engine {
         // Not what the store was opened with: the log may begin later, under another bound.
         let bound_bytes = inner.memory.shares.bound_bytes();
         options.buffer_limit_bytes =
-            buffer_bytes(bound_bytes, inner.options.log_buffer_bytes as u64);
+            log_buffer_bytes(bound_bytes, inner.options.log_buffer_bytes as u64);
         options.segment_bytes = inner.options.log_segment_bytes;
         options.archive_dir.clone_from(&inner.options.log_archive_dir);
         options.routes.clone_from(&inner.options.log_routes);

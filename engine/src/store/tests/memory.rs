@@ -169,7 +169,7 @@ fn memtables_log_and_caches_follow_the_bound() {
     let narrow = MemoryBound { bytes: 32 << 20, memtable_bytes: 1 << 20, ..wide };
     engine.note_memory_bound(narrow);
     engine.apply_memory_bound();
-    assert_eq!(sizes(), (1 << 20, 1 << 20, 1 << 20, 1 << 20));
+    assert_eq!(sizes(), (1 << 20, 1 << 20, 512 << 10, 512 << 10));
     // The active one is beyond its size now, and the flush leaves no chunk of the large kind.
     engine.flush_now().unwrap();
     fill(&engine, 1, 100);

@@ -1,6 +1,8 @@
 //! One bound for the whole process: what is left of it for the DRAM table, and what memtables may take.
 
-use super::shares::{MachineryMax, MemoryBound, bound_for, buffer_bytes, machinery_bytes};
+use super::shares::{
+    MachineryMax, MemoryBound, bound_for, buffer_bytes, log_buffer_bytes, machinery_bytes,
+};
 use crate::memtable::Pooled;
 use crate::shared_value::SHARED_MIN_BYTES;
 use crate::store::engine::{Engine, Inner};
@@ -231,7 +233,7 @@ impl Engine {
         inner.versions.set_cache_bytes(buffer_bytes(bound.bytes, options.block_cache_bytes as u64));
         inner.versions.set_merge_read_bytes_max(buffer_bytes(bound.bytes, u64::MAX));
         if let Some(log) = &*inner.write.log.load() {
-            log.set_buffer_limit(buffer_bytes(bound.bytes, options.log_buffer_bytes as u64));
+            log.set_buffer_limit(log_buffer_bytes(bound.bytes, options.log_buffer_bytes as u64));
         }
         // The active memtable may be full by now, and no writer is there to report it.
         inner.upkeep.background.wake_freeze();

@@ -15,11 +15,12 @@ pub struct MemoryBound {
     pub max_write_buffer_number: usize,
 }
 
-/// The bound divided by this is the most that one buffer or cache may take.
-const BUFFER_SHARE: u64 = 32;
+/// The bound divided by this is the most that one buffer or cache may take. A memtable and the log's buffer may
+/// take twice as much, as one request may.
+const BUFFER_SHARE: u64 = 64;
 
 /// The machinery of the store takes at most this many such shares of the bound, ...
-const MACHINERY_SHARES: u128 = 10;
+const MACHINERY_SHARES: u128 = 20;
 
 /// ... or, if that is less, this much for threads, files, room in the table's pages and allocator overhead, plus
 /// the shares of its parts.
@@ -44,11 +45,11 @@ pub(in crate::store) fn machinery_bytes(bound_bytes: u64, max: &MachineryMax) ->
     // All of it times `BUFFER_SHARE`, so that a byte more of the bound never leaves less for data.
     let bound = u128::from(bound_bytes);
     let share = |max_bytes: u64| (u128::from(max_bytes) * u128::from(BUFFER_SHARE)).min(bound);
-    let parts = HALF_MEMTABLES * share(max.memtable_bytes) / 2
+    let parts = HALF_MEMTABLES * share(max.memtable_bytes / 2)
         + share(max.block_cache_bytes)
         + share(MERGES_BYTES)
-        // The log's buffer, graves, filters and indexes: each may take a share, but hardly ever do they together.
-        + bound;
+        // The log's buffer, graves, filters and indexes: each may take a share, but hardly ever do they all.
+        + 2 * bound;
     let fixed = u128::from(MACHINERY_BYTES) * u128::from(BUFFER_SHARE);
     let all = (fixed + parts).min(MACHINERY_SHARES * bound) / u128::from(BUFFER_SHARE);
     u64::try_from(all).unwrap_or(bound_bytes)
@@ -81,6 +82,11 @@ pub(in crate::store) fn buffer_bytes(bound_bytes: u64, configured_bytes: u64) ->
         0 => configured_bytes,
         bound => configured_bytes.min(bound / BUFFER_SHARE),
     }
+}
+
+/// The same for the log's buffer.
+pub(in crate::store) fn log_buffer_bytes(bound_bytes: u64, configured_bytes: u64) -> u64 {
+    buffer_bytes(bound_bytes.saturating_mul(2), configured_bytes)
 }
 
 impl Shares {
