@@ -164,9 +164,10 @@ hostile: setup build ## protocol attacks, 20,000 connections, slow writers
 	$(PY) -m hostile
 
 .PHONY: book doc pages formats deny deb deb-test dist backup drill
-book: ## docs/ as a book, into target/book (installs mdBook where it is missing: some minutes)
+book: ## docs/ as a book, into target/book, with its links checked (installs mdBook where it is missing: some minutes)
 	@command -v mdbook >/dev/null || cargo install --locked mdbook
 	mdbook build
+	python3 scripts/book.py check target/book
 
 pages: ## writes the pages that are made from tables: commands and directives
 	SEXTON_WRITE_PAGES=1 cargo test --locked --quiet -p sexton-tests --test repository pages
