@@ -241,6 +241,10 @@ bench-memory: setup build ## bytes per key beside redis-server and valkey-server
 bench-clients: setup build ## what users with rules, TLS and other clients' caches, watches and waits cost GET and SET (20 min; ARGS='--rounds 3')
 	$(PY) scripts/bench_clients.py $(ARGS)
 
+pictures: setup ## the pictures of the README: expiry, saves, cold keys and deletes beside other servers (5 min; ARGS='--only save', --quick)
+	cargo build --locked --release --bin sexton-server --bin flsm-bench
+	$(PY) scripts/pictures.py $(ARGS)
+
 bench-groups: setup build ## requests of consumer groups beside redis-server, with 0, 10,000 and 100,000 pending entries
 	$(PY) scripts/bench_groups.py $(ARGS)
 

@@ -460,7 +460,8 @@ PARTS = {"speed": speed, "paper": paper, "deleted": deleted, "trap": trap, "queu
          "overwrite": overwrite, "recovery": recovery}
 
 
-def main():
+def arguments(line=None):
+    """What the command line asks for, or `line` in its place."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--num", type=int, default=2_000_000, help="keys, per thread")
     parser.add_argument("--rounds", type=int, default=9)
@@ -476,13 +477,18 @@ def main():
     parser.add_argument("--recovery-bytes", type=int, default=10_000_000_000, help="of tables")
     parser.add_argument("--dir", type=Path, help="where the stores lie; the device under test")
     parser.add_argument("--quick", action="store_true", help="one small round, to see that it works")
-    args = parser.parse_args()
+    args = parser.parse_args(line)
     if args.quick:
         args.num, args.rounds, args.paper_deletes = 50_000, 1, "1000"
         args.overwrite_seconds, args.recovery_bytes = 2, 50_000_000
     args.threads = [int(n) for n in args.threads.split(",")]
     args.tools = args.tools.split(",")
     args.paper_deletes = [int(n) for n in args.paper_deletes.split(",")]
+    return args
+
+
+def main():
+    args = arguments()
     subprocess.run(["cargo", "build", "--release", "-p", "sexton-engine", "--bin", "flsm-bench"],
                    cwd=ROOT, check=True)
     if shutil.which("db_bench") is None:
