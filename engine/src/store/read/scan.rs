@@ -251,8 +251,8 @@ impl Engine {
         (keys.max(0) as u64, expires.max(0) as u64, unresolved)
     }
 
-    /// Mean time to live in milliseconds of the keys in memory that have an expiry, from at most [`TTL_LOOKS`] keys of each
-    /// shard, which `random` chooses. 0 if none of these is a key of this database.
+    /// Mean time to live in milliseconds of the keys in memory that have an expiry, from a few keys of each shard, which
+    /// `random` chooses. 0 if none of these is a key of this database.
     #[must_use]
     pub fn mean_time_to_live_ms(&self, db: usize, now_ms: u64, random: u64) -> u64 {
         let slot = self.slot_of(db);
