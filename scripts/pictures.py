@@ -37,16 +37,21 @@ def percentile(values, share):
 
 
 def bytes_of(server):
-    """Memory of a server and its children, what they share counted once."""
-    pids = [server.pid, *map(int, Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split())]
-    total = 0
-    for pid in pids:
+    """Memory of a server and its children, what they share counted once; None if a child came or went meanwhile."""
+    def children():
+        return [int(pid) for pid in Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()]
+
+    before, total = children(), 0
+    for pid in (*before, server.pid):
         try:
-            text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+            found = [line for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines() if line.startswith("Pss:")]
         except (FileNotFoundError, ProcessLookupError):
-            continue
-        total += sum(int(line.split()[1]) for line in text.splitlines() if line.startswith("Pss:")) * 1024
-    return total
+            found = []
+        # A child that ends has given its part of the shared pages back, but not its name.
+        if not found or int(found[0].split()[1]) == 0:
+            return None
+        total += int(found[0].split()[1]) * 1024
+    return total if children() == before else None
 
 
 def expiry(args, report):
@@ -88,10 +93,11 @@ def save(args, report):
             def write(server=server, ended=ended):
                 connection, at = server.connect(), 0
                 while not ended.is_set():
-                    for _ in pipelined(connection, ([b"SET", b"key:%012d" % (at * 7919 % (2 * args.keys) + n), b"y" * 100] for n in range(100))):
+                    # Every so many-th key: neighbours in memory are not written together.
+                    numbers = (n * 7919 % (2 * args.keys) for n in range(at, at + 200))
+                    for _ in pipelined(connection, ([b"SET", b"key:%012d" % number, b"y" * 100] for number in numbers)):
                         pass
-                    at += 1
-                    time.sleep(0.002)
+                    at += 200
 
             writer = threading.Thread(target=write)
             connection = server.connect()
@@ -101,7 +107,8 @@ def save(args, report):
             connection.cmd("BGSAVE")
             line, end_s = [], None
             while end_s is None or time.monotonic() < end_s + 2:
-                line.append((time.monotonic() - begun_s, (bytes_of(server) - before) / 1e6))
+                if held := bytes_of(server):
+                    line.append((time.monotonic() - begun_s, (held - before) / 1e6))
                 if end_s is None and b"rdb_bgsave_in_progress:0" in connection.cmd("INFO", "persistence"):
                     end_s = time.monotonic()
                 time.sleep(0.1)
@@ -129,9 +136,8 @@ def cold(args, report):
             found[name] = process_rss_bytes(server.pid) / 1e6
         print(f"cold: {name}: {found[name]:,.0f} MB", flush=True)
         report.add({"picture": "cold", "server": name, "x": args.keys, "y": round(found[name], 1)})
-    groups = {name: {name: (mb, mb, mb)} for name, mb in found.items()}
     title = f"{args.keys:,} keys of 1 KB: resident memory, MB (Sexton: maxmemory 256mb)"
-    return chart.bars(title, groups, list(groups), "MB", note=args.note)
+    return chart.bars(title, {"": {name: (mb, mb, mb) for name, mb in found.items()}}, list(found), "MB", note=args.note)
 
 
 def deletes(args, report):
