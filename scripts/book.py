@@ -55,10 +55,12 @@ def with_links(text, source, known, wanted):
     def link(found):
         kind, name, target = found.groups()
         url = urlsplit(target)
-        if kind or url.scheme or not url.path:
+        if url.scheme or not url.path:
             return found[0]
         to = posixpath.normpath(posixpath.join("docs", posixpath.dirname(source), unquote(url.path)))
         to = posixpath.relpath(to, "docs")
+        if kind:  # mdBook copies what lies below docs/
+            return f"![{name}]({posixpath.relpath(to, here or '.')})"
         if not to.endswith(".md") or not (DOCS / to).is_file():
             return name
         if to not in known:
