@@ -37,52 +37,46 @@ def clients(port, seconds, keys):
 
 
 def copy(server):
-    """Fetches a full copy; returns seconds, and bytes of memory that it took in the server."""
+    """Fetches a full copy."""
     path = server.directory / "dump.rdb"
+    done = subprocess.run(["redis-cli", "-p", str(server.port), "--rdb", path], capture_output=True, text=True, timeout=300)
+    if done.returncode:
+        raise SystemExit(f"redis-cli --rdb: {done.stderr}")
+
+
+def save(server):
+    """Saves in the background, and waits for its end."""
+    connection = server.connect(timeout_s=300)
+    connection.cmd("BGSAVE")
+    while "rdb_bgsave_in_progress:0" not in (info := connection.cmd("INFO", "persistence").decode()):
+        time.sleep(0.02)
+    if "rdb_last_bgsave_status:ok" not in info:
+        raise SystemExit(f"the save failed:\n{server.log_tail()}")
+
+
+def measured(server, work):
+    """Seconds of `work`, and bytes of memory that it took in the server."""
     before = process_rss_bytes(server.pid)
     sampler = RssSampler(server)
     sampler.start()
     begun = time.monotonic()
-    done = subprocess.run(["redis-cli", "-p", str(server.port), "--rdb", path], capture_output=True, text=True, timeout=300)
+    work(server)
     took = time.monotonic() - begun
     peak = sampler.stop()
-    if done.returncode:
-        raise SystemExit(f"redis-cli --rdb: {done.stderr}")
     copied = int(re.search(r"rdb_last_cow_size:(\d+)", server.connect().cmd("INFO", "persistence").decode())[1])
     return took, copied if server.kind == "redis" else max(0, peak - before)
 
 
-def save(server):
-    """Saves in the background; returns seconds, and bytes of memory it took."""
-    connection = server.connect(timeout_s=300)
-    before = process_rss_bytes(server.pid)
-    sampler = RssSampler(server)
-    sampler.start()
-    begun = time.monotonic()
-    connection.cmd("BGSAVE")
-    while True:
-        info = connection.cmd("INFO", "persistence").decode()
-        if "rdb_bgsave_in_progress:0" in info:
-            break
-        time.sleep(0.02)
-    took = time.monotonic() - begun
-    peak = sampler.stop()
-    if "rdb_last_bgsave_status:ok" not in info:
-        raise SystemExit(f"the save failed:\n{server.log_tail()}")
-    copied = int(re.search(r"rdb_last_cow_size:(\d+)", info)[1])
-    return took, copied if server.kind == "redis" else max(0, peak - before)
-
-
-def run(kind, keys, rounds, save):
+def run(kind, keys, rounds, work):
     with Server(kind, {"appendonly": "no"}) as server:
         load_keys(server.port, 0, keys, VALUE_BYTES, random_values=True)
-        alone_s, _ = save(server)
+        alone_s, _ = measured(server, work)
         seconds = max(2, math.ceil(alone_s))
         rows = []
         for _ in range(rounds):
             without = clients(server.port, seconds, keys)
             saved = []
-            thread = threading.Thread(target=lambda: saved.append(save(server)))
+            thread = threading.Thread(target=lambda: saved.append(measured(server, work)))
             thread.start()
             during = clients(server.port, seconds, keys)
             thread.join()

@@ -19,7 +19,8 @@ from urllib.parse import unquote, urlsplit
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^()\s]+)\)")
-FENCE = re.compile(r"^\s*(```|~~~)")
+#: A block of code: no link is made of what it shows.
+CODE = re.compile(r"(^ *```.*?^ *``` *$)", re.DOTALL | re.MULTILINE)
 
 
 def chapters(items):
@@ -35,17 +36,6 @@ def place_of(source):
     """Where in the book a file goes that lies at `source`, as docs/ sees it. mdBook makes the page of its directory of a README."""
     place = f"files/{source.removeprefix('../')}" if source.startswith("../") else source
     return re.sub(r"(^|/)README\.md$", r"\1index.md", place)
-
-
-def outside_of_fences(text, change):
-    """`change` of every line that is no part of a block of code."""
-    lines, fence = [], None
-    for line in text.splitlines(keepends=True):
-        mark = FENCE.match(line)
-        if mark and fence in (None, mark[1]):
-            fence = None if fence else mark[1]
-        lines.append(line if fence or mark else change(line))
-    return "".join(lines)
 
 
 def with_links(text, source, known, wanted):
@@ -69,9 +59,7 @@ def with_links(text, source, known, wanted):
         anchor = f"#{url.fragment}" if url.fragment else ""
         return f"[{name}]({posixpath.relpath(place_of(to), here or '.')}{anchor})"
 
-    # A link's text may go on in the next line: paragraphs are looked at as a whole.
-    parts = re.split(r"(\n\s*\n)", text)
-    return "".join(outside_of_fences(part, lambda line: LINK.sub(link, line)) if "```" in part else LINK.sub(link, part) for part in parts)
+    return "".join(part if nth % 2 else LINK.sub(link, part) for nth, part in enumerate(CODE.split(text)))
 
 
 def preprocess():

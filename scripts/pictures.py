@@ -24,16 +24,13 @@ import bench_rocksdb
 from bench_common import ROOT, Report, load_keys
 from harness.load import pipelined
 from harness.server import Server, process_rss_bytes
+from harness.visitor import percentiles
 from studies import chart
 
 PICTURES = ROOT / "docs/pictures"
 NAMES = {"sexton": "Sexton", "redis": "redis-server 7.0", "valkey": "valkey-server 9.1"}
 WINDOW_S, CALM_S, WATCHED_S = 0.25, 2.0, 10.0
 HOT_KEYS = 1_000
-
-
-def percentile(values, share):
-    return sorted(values)[min(len(values) - 1, math.ceil(len(values) * share) - 1)]
 
 
 def bytes_of(server):
@@ -74,7 +71,7 @@ def expiry(args, report):
                 windows[math.floor((begun_s - instant_s) / WINDOW_S)].append(time.time() - begun_s)
                 number += 1
             left = connection.cmd("DBSIZE")
-        found[name] = [(window * WINDOW_S, 1e6 * percentile(times, 0.99)) for window, times in sorted(windows.items())]
+        found[name] = [(window * WINDOW_S, 1e6 * percentiles(times)[1]) for window, times in sorted(windows.items())]
         print(f"expiry: {name}: p99 at most {max(us for _, us in found[name]):,.0f} us, {left:,} keys left after {WATCHED_S:.0f} s", flush=True)
         for second, us in found[name]:
             report.add({"picture": "expiry", "server": name, "x": second, "y": round(us, 1)})

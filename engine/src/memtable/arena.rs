@@ -24,6 +24,7 @@ const LARGE_MEMTABLE_BYTES: usize = 16 << 20;
 
 /// Bytes behind a record that are asked for when it is written: what follows those, the processor sees
 /// coming itself.
+#[cfg(target_arch = "x86_64")]
 const AHEAD_BYTES: usize = 256;
 
 /// Memory of one chunk.
