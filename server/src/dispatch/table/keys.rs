@@ -13,7 +13,7 @@ pub struct KeyUse {
     pub index: usize,
     /// Redis' key flags, blank separated (`RW access update`).
     pub flags: &'static str,
-    /// What a user must be allowed to do with it: what [`key_rights`] says of the flags.
+    /// What a user must be allowed to do with it: what `key_rights` says of the flags.
     pub rights: KeyRights,
 }
 
