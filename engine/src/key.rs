@@ -433,9 +433,7 @@ mod tests {
             parts: Default::default(),
             tail: Vec::new(),
         };
-        let mut value = Vec::new();
-        descriptor.encode_into(&mut value);
-        assert_eq!(paged.due_ms(&value), 50);
+        assert_eq!(paged.due_ms(&descriptor.encoded()), 50);
     }
 
     /// Says its hash to whoever runs this test alone.

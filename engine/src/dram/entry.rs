@@ -452,6 +452,12 @@ impl<'a> EntryRef<'a> {
         self.entry.value()
     }
 
+    /// Sets the 24-bit access field, as a look-up sets the clock.
+    #[inline]
+    pub fn set_access(&self, access: u32) {
+        self.entry.set_access(access);
+    }
+
     /// Another count of its value, where a memtable may share that.
     pub(crate) fn shared(&self) -> Option<SharedValue> {
         self.entry.shared()

@@ -5,6 +5,7 @@ use super::bytes::{damage, u32_at, u64_at};
 use super::long_string::PAGE_BYTES_MAX;
 use super::parts::Parts;
 use super::store::{Damage, PartKind};
+use std::ops::Deref;
 
 /// First byte of a descriptor.
 pub const FORM_PAGED: u8 = 2;
@@ -22,6 +23,24 @@ pub const PARTS_MAX: usize = 3;
 
 /// Bytes that follow the parts of a stream.
 pub const STREAM_TAIL_BYTES: usize = 40;
+
+const ENCODED_MAX_BYTES: usize = HEAD_BYTES + PARTS_MAX * PART_BYTES + STREAM_TAIL_BYTES;
+
+/// The value of a root record, without memory of its own: each change of a collection writes one.
+#[derive(Clone, Copy, Debug)]
+pub struct Encoded {
+    bytes: [u8; ENCODED_MAX_BYTES],
+    len: usize,
+}
+
+impl Deref for Encoded {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
 
 /// The pages of one kind that a collection has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,29 +120,28 @@ impl Descriptor {
     }
 
     /// The record's value.
+    ///
+    /// # Panics
+    /// With a tail that does not belong to these parts.
     #[must_use]
-    pub fn encoded(&self) -> Vec<u8> {
-        let mut value = Vec::with_capacity(self.encoded_len());
-        self.encode_into(&mut value);
-        value
-    }
-
-    /// Appends the record's value.
-    pub fn encode_into(&self, out: &mut Vec<u8>) {
-        debug_assert!(self.parts.len() <= PARTS_MAX);
-        out.extend_from_slice(&[FORM_PAGED, self.encoding, self.parts.len() as u8, self.flags]);
+    pub fn encoded(&self) -> Encoded {
+        let mut out = Encoded { bytes: [0; ENCODED_MAX_BYTES], len: self.encoded_len() };
+        let (head, rest) = out.bytes.split_at_mut(HEAD_BYTES);
+        head[..4].copy_from_slice(&[FORM_PAGED, self.encoding, self.parts.len() as u8, self.flags]);
         let Totals { elements, bytes } = self.totals;
-        for number in [self.collection, elements, bytes, self.expire_at_ms, self.seed] {
-            out.extend_from_slice(&number.to_le_bytes());
+        let numbers = [self.collection, elements, bytes, self.expire_at_ms, self.seed];
+        for (place, number) in head[4..].as_chunks_mut().0.iter_mut().zip(numbers) {
+            *place = number.to_le_bytes();
         }
-        for part in &*self.parts {
-            out.extend_from_slice(&[part.kind.letter(), part.flags, 0, 0]);
-            out.extend_from_slice(&part.pages.to_le_bytes());
-            out.extend_from_slice(&part.a.to_le_bytes());
-            out.extend_from_slice(&part.b.to_le_bytes());
+        let (parts, tail) = rest.split_at_mut(self.parts.len() * PART_BYTES);
+        for (place, part) in parts.as_chunks_mut::<PART_BYTES>().0.iter_mut().zip(&*self.parts) {
+            place[..2].copy_from_slice(&[part.kind.letter(), part.flags]);
+            place[4..8].copy_from_slice(&part.pages.to_le_bytes());
+            place[8..16].copy_from_slice(&part.a.to_le_bytes());
+            place[16..].copy_from_slice(&part.b.to_le_bytes());
         }
-        debug_assert_eq!(self.tail.len(), tail_bytes(&self.parts));
-        out.extend_from_slice(&self.tail);
+        tail[..tail_bytes(&self.parts)].copy_from_slice(&self.tail);
+        out
     }
 
     /// The number of the collection that a root's value names, without a look at the rest.
@@ -144,38 +162,42 @@ impl Descriptor {
 
     /// What the value of a root record says.
     pub fn decode(value: &[u8]) -> Result<Self, Damage> {
-        let Some((&[FORM_PAGED, encoding, count, flags], _)) = value.split_first_chunk::<4>()
-        else {
+        let Some((head, rest)) = value.split_first_chunk::<HEAD_BYTES>() else {
+            return damage(value.len(), "descriptor of a paged collection");
+        };
+        let [FORM_PAGED, encoding, count, flags, ..] = *head else {
             return damage(0, "descriptor of a paged collection");
         };
         let count = count as usize;
         if count == 0 || count > PARTS_MAX {
             return damage(2, "one to three parts");
         }
-        let totals = Totals { elements: u64_at(value, 12)?, bytes: u64_at(value, 20)? };
+        let totals = Totals { elements: u64_at(head, 12)?, bytes: u64_at(head, 20)? };
         if totals.elements == 0 {
             return damage(12, "elements");
         }
+        let Some((encoded, tail)) = rest.split_at_checked(count * PART_BYTES) else {
+            return damage(value.len(), "parts");
+        };
         let mut parts = Parts::default();
-        let parts_end = HEAD_BYTES + count * PART_BYTES;
-        for at in (HEAD_BYTES..parts_end).step_by(PART_BYTES) {
-            let part = part_at(value, at)?;
+        for (nth, part) in encoded.as_chunks().0.iter().enumerate() {
+            let at = HEAD_BYTES + nth * PART_BYTES;
+            let part = part_at(part, at)?;
             if parts.iter().any(|other| other.kind == part.kind) {
                 return damage(at, "each part once");
             }
             parts.push(part);
         }
-        let tail = value.get(parts_end..).unwrap_or_default();
         if tail.len() != tail_bytes(&parts) {
             return damage(value.len(), "descriptor as long as its parts say");
         }
         Ok(Self {
             encoding,
             flags,
-            collection: u64_at(value, 4)?,
+            collection: u64_at(head, 4)?,
             totals,
-            expire_at_ms: u64_at(value, 28)?,
-            seed: u64_at(value, 36)?,
+            expire_at_ms: u64_at(head, 28)?,
+            seed: u64_at(head, 36)?,
             parts,
             tail: tail.to_vec(),
         })
@@ -202,23 +224,15 @@ fn tail_bytes(parts: &[Part]) -> usize {
     if parts.iter().any(|part| part.kind == PartKind::Stream) { STREAM_TAIL_BYTES } else { 0 }
 }
 
-fn part_at(value: &[u8], at: usize) -> Result<Part, Damage> {
-    let Some((&[letter, flags, zero @ ..], _)) =
-        value.get(at..).and_then(|part| part.split_first_chunk::<4>())
-    else {
-        return damage(at, "part");
-    };
+/// The part with these bytes, which begin `at` in its descriptor.
+fn part_at(bytes: &[u8; PART_BYTES], at: usize) -> Result<Part, Damage> {
+    let [letter, flags, zero_low, zero_high, ..] = *bytes;
     let Some(kind) = PartKind::of(letter) else { return damage(at, "letter of a part") };
-    if zero != [0, 0] {
+    if [zero_low, zero_high] != [0, 0] {
         return damage(at + 2, "zero");
     }
-    let part = Part {
-        kind,
-        flags,
-        pages: u32_at(value, at + 4)?,
-        a: u64_at(value, at + 8)?,
-        b: u64_at(value, at + 16)?,
-    };
+    let (pages, a, b) = (u32_at(bytes, 4)?, u64_at(bytes, 8)?, u64_at(bytes, 16)?);
+    let part = Part { kind, flags, pages, a, b };
     // Long values come and go, and their ids are not used again; a list of two pages needs no counts, an order of one page no node.
     let may_be_none =
         matches!(kind, PartKind::External | PartKind::Counts | PartKind::Nodes | PartKind::Groups);
@@ -271,8 +285,7 @@ mod tests {
 
     #[test]
     fn a_descriptor_is_read_as_it_was_written() {
-        let mut value = Vec::new();
-        some().encode_into(&mut value);
+        let value = some().encoded();
         assert_eq!(value.len(), 92);
         assert_eq!(Descriptor::decode(&value), Ok(some()));
         assert_eq!(some().part(PartKind::Index).map(|part| part.pages), Some(7));
@@ -289,7 +302,7 @@ mod tests {
         for (at, byte) in
             [(0, 1), (2, 0), (2, 4), (12, 0), (44, b'z'), (44, b's'), (46, 1), (48, 0), (84, 1)]
         {
-            let mut damaged = value.clone();
+            let mut damaged = value.to_vec();
             damaged[at] = byte;
             assert!(Descriptor::decode(&damaged).is_err(), "byte {at} is {byte}");
         }
@@ -297,18 +310,15 @@ mod tests {
 
     #[test]
     fn flipped_bits_of_a_descriptor_are_an_error_or_another_descriptor() {
-        let mut value = Vec::new();
-        some().encode_into(&mut value);
+        let value = some().encoded();
         let mut random = Random::new(3);
         for _ in 0..10_000 {
-            let mut damaged = value.clone();
+            let mut damaged = value.to_vec();
             for _ in 0..=random.below(3) {
                 damaged[random.below(92)] ^= 1 << random.below(8);
             }
             if let Ok(descriptor) = Descriptor::decode(&damaged) {
-                let mut again = Vec::new();
-                descriptor.encode_into(&mut again);
-                assert_eq!(again, damaged);
+                assert_eq!(*descriptor.encoded(), *damaged);
             }
         }
     }

@@ -6,6 +6,7 @@ use crate::events::Event;
 use crate::keyspace::paged::Failed;
 use crate::keyspace::{Extent, Kind, Strings, expect, remove_due};
 use crate::resp::Reply;
+use crate::server::Server;
 use crate::session::Session;
 use sexton_engine::{Entry, Found, Key, OwnedKey, Want};
 use std::sync::atomic::Ordering;
@@ -32,6 +33,21 @@ impl Purpose {
             Self::Touch => true,
             Self::Read | Self::Write => !session.no_touch.load(Ordering::Relaxed),
         }
+    }
+}
+
+/// Gives an entry its access field after a look for `purpose`. With a clock of seconds, it is another at most once a second.
+pub(super) fn note_access(
+    (server, session, now_ms): (&Server, &Session, u64),
+    purpose: Purpose,
+    entry: &Entry<'_>,
+) {
+    if !purpose.sets_access(session) {
+        return;
+    }
+    let touched = server.eviction.access.touched(entry.access(), now_ms);
+    if touched != entry.access() {
+        entry.set_access(touched);
     }
 }
 
@@ -81,19 +97,9 @@ impl<'e> Ctx<'_, 'e> {
                     if purpose != Purpose::Write {
                         self.changes.count_lookup(true);
                     }
-                    if !purpose.sets_access(&self.client.session) {
-                        return look(Some(entry), self.out);
-                    }
-                    let touched = self.server.eviction.access.touched(entry.access(), self.now_ms);
-                    if entry.access() == touched {
-                        return look(Some(entry), self.out);
-                    }
-                    // With a clock of seconds, at most once a second a key.
-                    tx.set_access(key, touched);
-                    return match tx.find(key) {
-                        Found::Live(entry) => look(Some(entry), self.out),
-                        _ => unreachable!("found above, under the same latch"),
-                    };
+                    let of = (self.server, &*self.client.session, self.now_ms);
+                    note_access(of, purpose, &entry);
+                    return look(Some(entry), self.out);
                 }
                 // It is there no more for readers, and goes when the pause is over.
                 Found::Live(entry)

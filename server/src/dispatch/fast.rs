@@ -1,13 +1,14 @@
 //! Plain GETs and SETs without the steps that their conditions make unnecessary, and the counters of the short path.
 
 use super::Executor;
+use super::access::note_access;
 use super::after::{is_noted, note_slow};
 use super::client::Client;
 use super::entry::kept_access;
 use super::fast_counts::PlainSpecs;
 use super::left_out::{Step, left_out};
 use super::obstacles::Obstacles;
-use super::{Args, CommandSpec};
+use super::{Args, CommandSpec, Purpose};
 use crate::events::Event;
 use crate::keyspace::{StringView, Written};
 use crate::resp::Reply;
@@ -60,25 +61,18 @@ impl Executor {
         let engine = &server.engine;
         let mut tx = begin_of_key(server, &hash, &mut self.tx_buf)?;
         let key = Key { slot: engine.slot_of(client.db), bytes, hash };
-        let mut touched = None;
         match tx.find_once(key) {
             Found::Live(entry) => {
                 if entry.meta().is_expired(now_ms) {
                     return None;
                 }
                 let string = StringView::of(entry)?;
-                if !client.session.no_touch.load(Ordering::Relaxed) {
-                    let access = server.eviction.access.touched(entry.access(), now_ms);
-                    touched = (access != entry.access()).then_some(access);
-                }
+                note_access((server, &client.session, now_ms), Purpose::Read, &entry);
                 out.bulk(string.bytes());
                 self.fast.hits += 1;
             }
             Found::Absent => out.null(),
             Found::Cold => return None,
-        }
-        if let Some(access) = touched {
-            tx.set_access(key, access);
         }
         if client.session.tracking.mode().remembers_reads() {
             server.events.tracking.remember(bytes, client.id);

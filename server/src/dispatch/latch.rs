@@ -46,7 +46,9 @@ pub(super) fn latch<'h>(
     if scope == Scope::All {
         return Latched::All;
     }
-    each_key(spec, args, |key| hashes.push(server.engine.hash(key)));
+    each_key(spec, args, |key| {
+        hashes.push(args.hash_of(key).unwrap_or_else(|| server.engine.hash(key)));
+    });
     if hashes.len() > 1 {
         server.engine.prefetch_first(hashes);
     }

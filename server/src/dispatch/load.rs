@@ -118,6 +118,13 @@ pub(super) fn cold_keys_before(
     if spec.traits.has(Traits::MISSES_KEYS) {
         return Vec::new();
     }
+    // Nearly always there is one, in memory.
+    if let [hash] = *hashes
+        && spec.begins_with_key()
+        && !tx.is_cold(Key { slot: server.engine.slot_of(db), bytes: args.get(1), hash })
+    {
+        return Vec::new();
+    }
     cold_keys(server, (db, &Slots::NOW), spec, args, hashes, tx)
 }
 

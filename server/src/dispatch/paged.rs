@@ -1,5 +1,6 @@
 //! How commands look at collections that lie in pages, and change them.
 
+use super::access::note_access;
 use super::entry::bring_in;
 use super::guard::{give_up, miss};
 use super::{CommandError, Ctx, Purpose};
@@ -97,23 +98,30 @@ impl Ctx<'_, '_> {
         let is_paged =
             |entry: &Entry<'_>| entry.meta().is_paged() && !entry.meta().is_expired(now_ms);
         let mut brought_in = false;
-        let is_due = loop {
+        loop {
             match tx.find(key_of) {
-                Found::Live(entry) if is_paged(&entry) => break entry.is_due(now_ms),
+                Found::Live(entry) if is_paged(&entry) && !entry.is_due(now_ms) => {
+                    let of = (self.server, &*self.client.session, now_ms);
+                    note_access(of, purpose, &entry);
+                    if purpose != Purpose::Write {
+                        self.changes.count_lookup(true);
+                    }
+                    let paged = whole_or_give_up(Paged::of_entry(entry));
+                    return paged.map(|paged| of_type(paged, wanted)).transpose();
+                }
+                Found::Live(entry) if is_paged(&entry) => break,
                 // No argument names it: a pattern of SORT does.
                 Found::Cold if !std::mem::replace(&mut brought_in, true) => bring_in(tx, key_of),
                 _ => return Ok(None),
             }
-        };
-        if is_due {
-            // A write where all fields are due makes a new key.
-            let names = names.filter(|_| purpose != Purpose::Write || self.has_field_left(key_of));
-            let names: Option<Vec<&[u8]>> = names.map(Iterator::collect);
-            let extent = names.as_deref().map_or(Extent::All, Extent::Of);
-            self.delete_due_of(db, key_of, extent);
-            if matches!(self.tx().find(key_of), Found::Absent) {
-                return Ok(None);
-            }
+        }
+        // A write where all fields are due makes a new key.
+        let names = names.filter(|_| purpose != Purpose::Write || self.has_field_left(key_of));
+        let names: Option<Vec<&[u8]>> = names.map(Iterator::collect);
+        let extent = names.as_deref().map_or(Extent::All, Extent::Of);
+        self.delete_due_of(db, key_of, extent);
+        if matches!(self.tx().find(key_of), Found::Absent) {
+            return Ok(None);
         }
         let found = self
             .inspect_what_is_left(purpose, db, key, true, |entry, _| entry.map(Paged::of_entry));

@@ -29,6 +29,13 @@ impl CommandSpec {
             && !self.traits.has(traits)
     }
 
+    /// True if the first key of each request is its first argument, and is looked up in one database alone.
+    pub(super) fn begins_with_key(&self) -> bool {
+        self.keys.first == 1
+            && self.key_count.is_none()
+            && !self.traits.has(Traits::IN_ALL_DATABASES)
+    }
+
     /// True for short commands whose duration depends on the request alone: several are timed together.
     #[must_use]
     pub fn is_timed_together(&self) -> bool {

@@ -21,7 +21,7 @@ use super::external::{self, EXTERNAL_MIN_BYTES, Externals, Stored};
 use super::list_page::{self, ListPage, entry_bytes};
 use super::pieces::pieces;
 use super::store::{Damage, PageEdit, PageError, PageId, Pages, PartKind, at_page};
-use super::{Totals, fits};
+use super::{Parts, Totals, fits};
 use std::ops::Range;
 
 /// Label of the first page of a list.
@@ -182,8 +182,8 @@ impl List {
 
     /// What the descriptor says of the pages; nothing without any.
     #[must_use]
-    pub fn parts(&self) -> Vec<Part> {
-        let Some(ends) = self.ends else { return Vec::new() };
+    pub fn parts(&self) -> Parts {
+        let Some(ends) = self.ends else { return Parts::default() };
         let (a, b) = (ends.first, ends.last);
         let pages = u32::try_from(ends.pages()).unwrap_or(u32::MAX);
         let list = Part { kind: PartKind::List, flags: 0, pages, a, b };

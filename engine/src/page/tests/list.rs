@@ -70,12 +70,10 @@ fn reopened(list: &List, sizes: ListSizes) -> List {
         totals,
         expire_at_ms: 0,
         seed: 0,
-        parts: parts.into(),
+        parts,
         tail: Vec::new(),
     };
-    let mut value = Vec::new();
-    descriptor.encode_into(&mut value);
-    let descriptor = Descriptor::decode(&value).expect("a whole descriptor");
+    let descriptor = Descriptor::decode(&descriptor.encoded()).expect("a whole descriptor");
     List::open(sizes, &descriptor).expect("a whole list")
 }
 

@@ -107,7 +107,6 @@ fn assert_same(set: &Sorted, memory: &mut Memory, model: &Model, hash: &impl Fn(
 }
 
 fn reopened(set: &Sorted, sizes: SortedSizes) -> Sorted {
-    let mut root = Vec::new();
     let descriptor = Descriptor {
         encoding: 0,
         flags: 0,
@@ -118,8 +117,8 @@ fn reopened(set: &Sorted, sizes: SortedSizes) -> Sorted {
         parts: set.parts().expect("members").into(),
         tail: Vec::new(),
     };
-    descriptor.encode_into(&mut root);
-    Sorted::open(sizes, &Descriptor::decode(&root).expect("a descriptor")).expect("a sorted set")
+    Sorted::open(sizes, &Descriptor::decode(&descriptor.encoded()).expect("a descriptor"))
+        .expect("a sorted set")
 }
 
 fn history(seed: u64, sizes: SortedSizes, operations: usize, hash: impl Fn(&[u8]) -> u64) {

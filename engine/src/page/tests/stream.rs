@@ -57,7 +57,6 @@ fn assert_same(stream: &Stream, memory: &mut Memory, model: &Model) {
 }
 
 pub(super) fn reopened(stream: &Stream) -> Stream {
-    let mut root = Vec::new();
     let descriptor = Descriptor {
         encoding: 5,
         flags: 0,
@@ -68,7 +67,7 @@ pub(super) fn reopened(stream: &Stream) -> Stream {
         parts: stream.parts().expect("entries").into(),
         tail: (0..40).collect(),
     };
-    descriptor.encode_into(&mut root);
+    let root = descriptor.encoded();
     let read = Descriptor::decode(&root).expect("a descriptor");
     assert_eq!(read, descriptor);
     for len in 0..root.len() {

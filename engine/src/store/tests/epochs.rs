@@ -20,7 +20,7 @@ fn descriptor(cid: u64, elements: u64) -> Vec<u8> {
     let mut root = Descriptor::new(cid, 2);
     root.totals.elements = elements;
     root.set_part(part);
-    root.encoded()
+    root.encoded().to_vec()
 }
 
 /// A store with a collection of two pages, of one and of a hundred bytes of this value, and its number.

@@ -83,7 +83,9 @@ fn in_memory(engine: &Engine) -> usize {
 /// What the tables hold without a value.
 fn held_when_empty(engine: &Engine) -> usize {
     let inner = engine.inner();
-    inner.shards.iter().for_each(|shard| engine.note_table_bytes(&mut shard.latch()));
+    for shard in &inner.shards {
+        engine.note_table_bytes(&mut shard.latch());
+    }
     inner.memory.table_bound.held_bytes()
 }
 

@@ -146,7 +146,6 @@ impl Descriptor {
     pub(super) fn encode(self) -> Vec<u8> {
         let pages = u32::try_from(self.pages).expect("few pages");
         let part = Part { kind: PartKind::Hash, flags: 0, pages, a: 0, b: 0 };
-        let mut value = Vec::new();
         page::Descriptor {
             encoding: 0,
             flags: 0,
@@ -157,8 +156,8 @@ impl Descriptor {
             parts: [part].into(),
             tail: Vec::new(),
         }
-        .encode_into(&mut value);
-        value
+        .encoded()
+        .to_vec()
     }
 
     fn decode(value: &[u8]) -> Self {

@@ -67,6 +67,13 @@ impl<'a> Entry<'a> {
             EntryOf::Past { access, .. } => access,
         }
     }
+
+    /// Sets the access field where it is in memory: the past has none.
+    pub fn set_access(&self, access: u32) {
+        if let EntryOf::Table(entry) = self.0 {
+            entry.set_access(access);
+        }
+    }
 }
 
 /// Answer of a look-up under the latch. Expiry is not looked at: an expired entry is `Live`.

@@ -187,6 +187,12 @@ impl<'e> Tx<'e> {
         self.found(key, at)
     }
 
+    /// True if only a device can tell the value of a key: that [`Tx::find`] would find it cold. A key in memory is no hit by this.
+    #[inline]
+    pub fn is_cold(&mut self, key: Key<'_>) -> bool {
+        self.locate(key).is_none() && matches!(self.found(key, None), Found::Cold)
+    }
+
     /// The state of a key that is at this place of its table, or not in it.
     #[inline]
     fn found(&mut self, key: Key<'_>, at: Option<Located>) -> Found<'_> {

@@ -121,11 +121,12 @@ impl Engine {
         found
     }
 
-    /// Brings the sum over all shards up to date. The latch of `shard` is held.
-    pub(in crate::store) fn note_table_bytes(&self, shard: &mut ShardState) {
+    /// Brings the sum over all shards up to date. The latch of `shard` is held. Answers by how much it has grown.
+    pub(in crate::store) fn note_table_bytes(&self, shard: &mut ShardState) -> usize {
         let inner = self.inner();
         shard.pages.note_held();
         let bytes = shard.table_bytes();
+        let grown = bytes.saturating_sub(shard.noted_bytes);
         let note = |noted: &mut usize, now: usize, sum: &AtomicUsize| {
             if now != *noted {
                 // Two's complement: the sum is exact whatever the order.
@@ -141,6 +142,7 @@ impl Engine {
             let data = shard.data_bytes();
             note(&mut shard.noted_data_bytes, data, &inner.memory.data_bytes);
         }
+        grown
     }
 
     /// Keys are evicted one by one, wherever they are: what they leave free is brought together, so

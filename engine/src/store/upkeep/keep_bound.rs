@@ -20,12 +20,10 @@ impl Engine {
     pub(in crate::store) fn keep_within_bound(&self, shard: &mut ShardState) {
         let inner = self.inner();
         let bound = &inner.memory.table_bound;
-        shard.pages.note_held();
         // Requests, flushes and merges of the next moment may take as much before they are measured.
-        if shard.table_bytes() > bound.equal_share().saturating_add(shard.noted_bytes) {
+        if self.note_table_bytes(shard) > bound.equal_share() {
             inner.memory.holds_large.store(true, Ordering::Relaxed);
         }
-        self.note_table_bytes(shard);
         let excess = bound.excess_bytes();
         if inner.memory.evicts_keys.load(Ordering::Relaxed) {
             self.give_pages_back(shard, excess);

@@ -7,6 +7,7 @@
 mod flags;
 mod keys;
 mod metadata;
+mod names;
 mod rename;
 mod stats;
 mod traits;
@@ -18,6 +19,7 @@ pub use metadata::Metadata;
 pub use stats::{CommandStats, Tally, Totals};
 pub use traits::{IsBlind, IsSecret, MayReplicate, NamesKeys, OnChannels, OnDatabases, Traits};
 
+use self::names::Names;
 use super::{Args, Class, CommandError, CommandResult, Ctx};
 use crate::auth::{Catalog, KeyRights};
 
@@ -267,24 +269,10 @@ impl CommandSpec {
     }
 }
 
-/// Names are folded to lower case and compared by their first eight bytes, then the rest.
-fn fold(name: &[u8]) -> u64 {
-    let mut head = [0; 8];
-    let len = name.len().min(8);
-    head[..len].copy_from_slice(&name[..len]);
-    // Bit 5 maps letters to lower case; other bytes may collide and are distinguished by the full
-    // comparison.
-    (u64::from_le_bytes(head) | 0x2020_2020_2020_2020) ^ (name.len() as u64).rotate_right(8)
-}
-
-/// Slots of the name hash, a power of two well above the number of commands.
-const SLOTS: usize = 1024;
-
 /// All commands of this server.
 pub struct Table {
     specs: Vec<CommandSpec>,
-    /// Open addressing: index of the spec plus one, 0 for an empty slot.
-    slots: Box<[u16; SLOTS]>,
+    names: Names,
     /// All commands of Redis and of this server, for access rules.
     catalog: Catalog,
 }
@@ -311,21 +299,8 @@ impl Table {
                 _ => specs.push(spec),
             }
         }
-        let mut table = Self { specs, slots: Box::new([0; SLOTS]), catalog };
-        table.place_names();
-        table
-    }
-
-    /// Indexes all commands that clients can call.
-    fn place_names(&mut self) {
-        self.slots.fill(0);
-        for (index, spec) in self.specs.iter().enumerate().filter(|(_, spec)| spec.is_called()) {
-            let mut slot = Self::slot(fold(spec.called.as_bytes()));
-            while self.slots[slot] != 0 {
-                slot = (slot + 1) % SLOTS;
-            }
-            self.slots[slot] = index as u16 + 1;
-        }
+        let names = names_of(&specs);
+        Self { specs, names, catalog }
     }
 
     /// All commands of Redis and of this server, as access rules know them.
@@ -334,21 +309,10 @@ impl Table {
         &self.catalog
     }
 
-    fn slot(folded: u64) -> usize {
-        (folded.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54) as usize % SLOTS
-    }
-
     /// The command that clients call by this name (any case), subcommands left aside.
     #[must_use]
     pub fn find(&self, name: &[u8]) -> Option<&CommandSpec> {
-        let mut slot = Self::slot(fold(name));
-        loop {
-            let spec = &self.specs[usize::from(self.slots[slot]).checked_sub(1)?];
-            if spec.called.as_bytes().eq_ignore_ascii_case(name) {
-                return Some(spec);
-            }
-            slot = (slot + 1) % SLOTS;
-        }
+        self.names.find(name, |index| self.specs[index].called).map(|index| &self.specs[index])
     }
 
     /// All commands by name; subcommands are in their containers.
@@ -381,6 +345,12 @@ impl Table {
             .into()
         })
     }
+}
+
+/// What clients call these commands by.
+fn names_of(specs: &[CommandSpec]) -> Names {
+    let called = specs.iter().enumerate().filter(|(_, spec)| spec.is_called());
+    Names::new(called.map(|(index, spec)| (index, spec.called)))
 }
 
 /// The subcommand of `spec` of this name (any case).

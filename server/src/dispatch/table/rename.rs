@@ -1,6 +1,6 @@
 //! `rename-command`: other names for commands, or none.
 
-use super::{Args, CommandError, CommandSpec, Table, unknown_command};
+use super::{Args, CommandError, CommandSpec, Table, names_of, unknown_command};
 
 impl CommandSpec {
     /// True when clients can call it.
@@ -27,7 +27,7 @@ impl Table {
         };
         let at = self.specs.iter().position(is_old).ok_or("No such command in rename-command")?;
         self.specs[at].called = "";
-        self.place_names();
+        self.names = names_of(&self.specs);
         if new.is_empty() {
             return Ok(());
         }
@@ -36,7 +36,7 @@ impl Table {
         }
         // Once at the start of the process, for its whole life.
         self.specs[at].called = String::from_utf8_lossy(new).into_owned().leak();
-        self.place_names();
+        self.names = names_of(&self.specs);
         Ok(())
     }
 

@@ -16,7 +16,7 @@ impl Structure for List {
 
     fn describe(&self, descriptor: &mut Descriptor) {
         descriptor.totals = self.totals;
-        self.parts().into_iter().for_each(|part| descriptor.set_part(part));
+        self.parts().iter().for_each(|&part| descriptor.set_part(part));
     }
 
     fn len(&self) -> u64 {
