@@ -14,6 +14,7 @@ mod evict;
 mod page_pool;
 #[cfg(test)]
 mod place_tests;
+mod resize;
 mod slab;
 mod sweep;
 mod table;

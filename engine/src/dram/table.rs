@@ -6,18 +6,11 @@ use super::displaced::Replaced;
 use super::due::{Dues, UNQUEUED};
 use super::entry::{Content, Entry, EntryRef};
 use super::page_pool::PagePool;
+use super::resize::Emptying;
 use super::slab::{PageRef, Slab};
 use crate::key::{self, Key, Meta, Slot};
 use crate::shared_value::Value;
 use std::sync::Arc;
-
-/// Buckets are doubled when entries fill more than this share of the lanes.
-const LOAD_MAX: (usize, usize) = (85, 100);
-/// And made fewer below this share.
-const LOAD_MIN: (usize, usize) = (20, 100);
-/// Buckets with entries that a mutation moves while a resize runs, and empty ones it may pass.
-const STEP_BUCKETS: usize = 2;
-const STEP_EMPTY_BUCKETS: usize = 64;
 
 /// What [`Table::upsert`] found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,18 +30,13 @@ pub struct Removed {
     pub had_expiry: bool,
 }
 
-/// Position of an entry, until the next change of the table. What is there later is shown by [`Table::find_at`].
+/// Position of an entry, while it [stands](Table::stands). What is there later is shown by [`Table::find_at`].
 #[derive(Clone, Copy, Debug)]
 pub struct Located {
     in_old: bool,
     place: Place,
-}
-
-/// The array that a resize is emptying.
-pub(super) struct Emptying {
-    pub(super) array: BucketArray,
-    /// Buckets below are empty.
-    cursor: usize,
+    /// [`Table::moves`] when it was found.
+    moves: u64,
 }
 
 /// Hash table of live entries, for one thread at a time (the owner of the shard's latch).
@@ -59,7 +47,9 @@ pub struct Table {
     pub(super) old: Option<Emptying>,
     pub(super) slab: Slab,
     pub(super) dues: Dues,
-    hint: Arc<Hint>,
+    pub(super) hint: Arc<Hint>,
+    /// How often entries may have left their places.
+    pub(super) moves: u64,
     /// Resizes begun so far: places are stable while it stands still and no resize runs.
     pub(super) resizes: u64,
     pub(super) eviction: super::evict::Hand,
@@ -84,6 +74,7 @@ impl Table {
             slab: Slab::new(pool),
             dues: Dues::default(),
             hint,
+            moves: 0,
             resizes: 0,
             eviction: Default::default(),
             sweep: Default::default(),
@@ -153,11 +144,11 @@ impl Table {
     fn probe(&self, hash: u64, mut wanted: impl FnMut(Entry) -> bool) -> Option<(Located, Entry)> {
         crate::work::note_look_up();
         if let Some((place, entry)) = self.current.probe(hash, &mut wanted) {
-            return Some((Located { in_old: false, place }, entry));
+            return Some((Located { in_old: false, place, moves: self.moves }, entry));
         }
         let old = self.old.as_ref()?;
         let (place, entry) = old.array.probe(hash, wanted)?;
-        Some((Located { in_old: true, place }, entry))
+        Some((Located { in_old: true, place, moves: self.moves }, entry))
     }
 
     /// Looks a key up and notes its use.
@@ -167,6 +158,20 @@ impl Table {
         let (at, entry) = self.probe(key.hash, |entry| entry.is(key))?;
         entry.touch();
         Some(at)
+    }
+
+    /// True if no entry has left its place since this one was found, in this table: it is there still.
+    #[inline]
+    #[must_use]
+    pub fn stands(&self, at: Located) -> bool {
+        at.moves == self.moves
+    }
+
+    /// The same place, which [`find_at`](Self::find_at) has just shown to be that of its key.
+    #[inline]
+    #[must_use]
+    pub fn found_again(&self, at: Located) -> Located {
+        Located { moves: self.moves, ..at }
     }
 
     /// The entry that `locate` found.
@@ -272,25 +277,40 @@ impl Table {
         generation: u8,
         access: u32,
     ) -> Upsert {
+        let key = (key, None);
         self.write_over(key, meta, value, (generation, access), None::<fn(Replaced<'_>)>)
     }
 
-    /// Like [`Table::upsert_value`]; `keep` is shown the old content before it is replaced.
+    /// Like [`Table::upsert_value`]; `keep` is shown the old content before it is replaced. `seen`: where the key was found,
+    /// if it was.
     pub(crate) fn upsert_keeping(
         &mut self,
-        key: Key<'_>,
+        (key, seen): (Key<'_>, Option<Located>),
         meta: Meta,
         value: Value<'_>,
         (generation, access): (u8, u32),
         keep: impl FnOnce(Replaced<'_>),
     ) -> Upsert {
-        self.write_over(key, meta, value, (generation, access), Some(keep))
+        self.write_over((key, seen), meta, value, (generation, access), Some(keep))
+    }
+
+    /// The entry of a key that may have been found before.
+    #[inline]
+    fn probe_seen(&self, key: Key<'_>, seen: Option<Located>) -> Option<(Located, Entry)> {
+        match seen.filter(|&at| self.stands(at)) {
+            Some(at) => {
+                let entry = self.array(at).entry(at.place)?;
+                debug_assert!(entry.is(key), "another entry is in the place of a key");
+                Some((at, entry))
+            }
+            None => self.probe(key.hash, |entry| entry.is(key)),
+        }
     }
 
     #[inline]
     fn write_over(
         &mut self,
-        key: Key<'_>,
+        (key, seen): (Key<'_>, Option<Located>),
         meta: Meta,
         value: Value<'_>,
         (generation, access): (u8, u32),
@@ -301,7 +321,7 @@ impl Table {
         self.step();
         let (slot, bytes) = (key.slot, key.bytes);
         let mut content = Content { slot, key: bytes, meta, value, generation, access, clock: 0 };
-        let Some((at, entry)) = self.probe(key.hash, |entry| entry.is(key)) else {
+        let Some((at, entry)) = self.probe_seen(key, seen) else {
             self.make_room();
             let entry = self.write_new(&content);
             self.dues.written(UNQUEUED, entry);
@@ -357,10 +377,15 @@ impl Table {
         unsafe { self.slab.free(entry) };
     }
 
-    /// Changes flags and expiry and keeps the value; false without an entry.
-    pub fn set_meta(&mut self, key: Key<'_>, meta: Meta, generation: u8) -> bool {
+    /// Changes flags and expiry and keeps the value; false without an entry. `seen`: where the key was found, if it was.
+    pub(crate) fn set_meta(
+        &mut self,
+        (key, seen): (Key<'_>, Option<Located>),
+        meta: Meta,
+        generation: u8,
+    ) -> bool {
         self.step();
-        let Some((at, entry)) = self.probe(key.hash, |entry| entry.is(key)) else { return false };
+        let Some((at, entry)) = self.probe_seen(key, seen) else { return false };
         if entry.takes_meta(meta) {
             entry.set_meta(meta, generation);
             self.dues.written(entry.queued(), entry);
@@ -433,7 +458,7 @@ impl Table {
         let entry = entry.expect("the table was changed after the look-up");
         let (had_expiry, class) = (entry.has_expiry(), self.slab.class_of_page(entry));
         if Slab::may_detach(entry) {
-            self.array_mut(at).remove(hash, at.place);
+            self.take_place(hash, at);
             self.dues.removed(entry);
             // SAFETY: neither bucket nor due time points at the entry any more, and its handles end here.
             keep(Replaced::Block(unsafe { self.slab.detach_large(entry, entry.len()) }));
@@ -448,8 +473,14 @@ impl Table {
         Removed { had_expiry }
     }
 
-    fn remove_at(&mut self, hash: u64, at: Located, entry: Entry) {
+    /// An entry leaves its place.
+    fn take_place(&mut self, hash: u64, at: Located) {
+        self.moves += 1;
         self.array_mut(at).remove(hash, at.place);
+    }
+
+    fn remove_at(&mut self, hash: u64, at: Located, entry: Entry) {
+        self.take_place(hash, at);
         self.dues.removed(entry);
         // SAFETY: neither bucket nor due time points at the entry any more, and its handles end here.
         unsafe { self.slab.free(entry) };
@@ -492,87 +523,6 @@ impl Table {
         self.current.prefetch(hash);
         if let Some(old) = &self.old {
             old.array.prefetch(hash);
-        }
-    }
-}
-
-/// Resizing.
-impl Table {
-    fn lanes(buckets: usize, (share, of): (usize, usize)) -> usize {
-        buckets * LANES / of * share
-    }
-
-    /// Sees to it that one more entry fits.
-    fn make_room(&mut self) {
-        if self.len() >= Self::lanes(self.current.buckets(), LOAD_MAX) {
-            self.finish_resize();
-            self.resize(self.current.log2() + 1);
-        }
-    }
-
-    /// Begins a resize to fewer buckets when entries have become few.
-    pub(super) fn shrink(&mut self) {
-        if self.old.is_some()
-            || self.current.log2() == super::buckets::MIN_LOG2
-            || self.len() >= Self::lanes(self.current.buckets(), LOAD_MIN)
-        {
-            return;
-        }
-        let buckets = (2 * self.len()).div_ceil(LANES).max(1).next_power_of_two();
-        self.resize(buckets.ilog2());
-    }
-
-    fn resize(&mut self, log2: u32) {
-        let array = std::mem::replace(&mut self.current, BucketArray::new(log2));
-        self.old = Some(Emptying { array, cursor: 0 });
-        self.resizes += 1;
-        self.publish();
-    }
-
-    fn publish(&self) {
-        self.hint.publish(&self.current, self.old.as_ref().map(|old| &old.array));
-    }
-
-    /// A mutation's share of a running resize.
-    pub(super) fn step(&mut self) {
-        if self.old.is_some() {
-            self.move_buckets(STEP_BUCKETS, STEP_EMPTY_BUCKETS);
-        }
-    }
-
-    fn finish_resize(&mut self) {
-        self.move_buckets(usize::MAX, usize::MAX);
-    }
-
-    /// Empties some buckets of the old array into the current one.
-    pub(super) fn move_buckets(&mut self, mut full: usize, mut empty: usize) {
-        let Some(old) = &mut self.old else { return };
-        while old.array.len > 0 && full > 0 && empty > 0 {
-            let bucket = old.cursor;
-            let before = old.array.len;
-            for lane in 0..LANES {
-                let place = Place { bucket, lane };
-                if let Some(entry) = old.array.entry(place) {
-                    let hash = key::hash(entry.key());
-                    old.array.remove(hash, place);
-                    self.current.insert(hash, entry);
-                }
-            }
-            if before == old.array.len {
-                empty -= 1;
-            } else {
-                full -= 1;
-            }
-            old.cursor += 1;
-        }
-        if old.array.len == 0 {
-            let done = self.old.take();
-            self.publish();
-            drop(done);
-        } else {
-            // The entries are asked for now and hashed at the next step.
-            let last = (old.cursor + STEP_BUCKETS).min(old.array.buckets());
-            (old.cursor..last).for_each(|bucket| old.array.prefetch_entries(bucket));
         }
     }
 }

@@ -1,4 +1,4 @@
-use super::{PagePool, Replaced, Table};
+use super::{Located, PagePool, Replaced, Table};
 use crate::key::{self, Key, Meta, Slot};
 use crate::shared_value::{SharedValue, Value};
 use std::collections::HashMap;
@@ -93,6 +93,8 @@ fn model_run(seed: u64, operations: u64) {
     let mut table = Table::new(PagePool::new());
     let mut model = Model::new();
     let mut shared: Vec<SharedValue> = Vec::new();
+    // Where keys were found once: right while it stands.
+    let mut places: HashMap<(Slot, Vec<u8>), Located> = HashMap::new();
     // The key space grows and shrinks, so that the table does.
     for phase in 0..6 {
         let deletes = if phase % 2 == 0 { 10 } else { 70 };
@@ -100,6 +102,10 @@ fn model_run(seed: u64, operations: u64) {
             let (slot, bytes) = (random.below(3) as Slot, key_bytes(random.below(6000)));
             let k = key(slot, &bytes);
             let own = (slot, bytes.clone());
+            let seen = places.get(&own).copied();
+            let is_shown = |at: Located| table.find_at(at, slot, &bytes).is_some();
+            assert!(seen.is_none_or(|at| !table.stands(at) || is_shown(at)));
+            places.extend(table.locate(k).map(|at| (own.clone(), at)));
             match random.below(100) {
                 n if n < deletes => {
                     let mut kept = None;
@@ -114,7 +120,7 @@ fn model_run(seed: u64, operations: u64) {
                 n if n < deletes + 5 => {
                     let (meta, generation) = (meta(&mut random), random.next() as u8);
                     let item = model.get_mut(&own);
-                    assert_eq!(table.set_meta(k, meta, generation), item.is_some());
+                    assert_eq!(table.set_meta((k, seen), meta, generation), item.is_some());
                     if let Some(item) = item {
                         (item.meta, item.generation) = (meta, generation);
                     }
@@ -144,9 +150,15 @@ fn model_run(seed: u64, operations: u64) {
                     } else {
                         let old = model.get(&own);
                         let value = Value::Copied(&item.value);
-                        table.upsert_keeping(k, meta, value, (generation, access), |replaced| {
-                            assert_eq!(value_of(&replaced), old.map(|item| &item.value[..]));
-                        })
+                        table.upsert_keeping(
+                            (k, seen),
+                            meta,
+                            value,
+                            (generation, access),
+                            |replaced| {
+                                assert_eq!(value_of(&replaced), old.map(|item| &item.value[..]));
+                            },
+                        )
                     };
                     let before = model.insert(own, item);
                     assert_eq!(done.existed, before.is_some());
@@ -206,7 +218,7 @@ fn a_table_that_ends_gives_shared_values_up() {
     }
     assert_eq!((value.holders(), table.shared_bytes()), (401, 400_000));
     let with_expiry = Meta { flags: 3, expire_at_ms: 1 };
-    assert!(table.set_meta(key(0, b"\x01"), with_expiry, 2), "moves to a longer entry");
+    assert!(table.set_meta((key(0, b"\x01"), None), with_expiry, 2), "moves to a longer entry");
     assert_eq!((value.holders(), table.shared_bytes()), (401, 400_000));
     assert_eq!(table.find(key(0, b"\x01")).expect("an entry").value(), value.bytes());
     drop(table);
@@ -280,7 +292,7 @@ fn an_entry_is_due_with_the_first_of_its_elements_whatever_happens_to_its_expiry
     // The taker has removed what was due.
     assert!(!put(&mut table, 0, 60).was_expiring, "its key has no expiry");
     let with_expiry = Meta { flags: Meta::DUE_ELEMENTS, expire_at_ms: 55 };
-    assert!(table.set_meta(key, with_expiry, 1));
+    assert!(table.set_meta((key, None), with_expiry, 1));
     table.dues.assert_whole();
     assert_eq!(table.dues.len(), 1);
     let mut sampled = 0;
@@ -291,7 +303,7 @@ fn an_entry_is_due_with_the_first_of_its_elements_whatever_happens_to_its_expiry
     assert!(sampled > 0);
     assert!(table.pop_due(54).is_none() && table.pop_due(55).is_some());
     assert!(put(&mut table, 100, 60).was_expiring);
-    assert!(table.set_meta(key, Meta { expire_at_ms: 0, ..with_expiry }, 1));
+    assert!(table.set_meta((key, None), Meta { expire_at_ms: 0, ..with_expiry }, 1));
     table.sample_expiring(0, 10, |_| panic!("its key has no expiry"));
     assert!(table.pop_due(59).is_none() && table.pop_due(60).is_some());
     // As a value without such elements it is never due.
@@ -310,7 +322,11 @@ fn due_entries_come_in_order_once_and_only_at_their_last_time() {
         let at_ms = random.below(5000);
         match random.below(4) {
             0 => drop(table.remove(key(0, &bytes))),
-            1 => drop(table.set_meta(key(0, &bytes), Meta { flags: 0, expire_at_ms: at_ms }, 1)),
+            1 => drop(table.set_meta(
+                (key(0, &bytes), None),
+                Meta { flags: 0, expire_at_ms: at_ms },
+                1,
+            )),
             _ => {
                 let value = vec![0; random.below(100) as usize];
                 table.upsert(key(0, &bytes), Meta { flags: 0, expire_at_ms: at_ms }, &value, 1, 0);
@@ -338,7 +354,11 @@ fn due_entries_come_in_order_once_and_only_at_their_last_time() {
     // What was handed out gets an item again with its next expiry, whether or not that is another one.
     let handed_out = table.len();
     for number in 0..3000_u64 {
-        table.set_meta(key(0, &number.to_le_bytes()), Meta { flags: 0, expire_at_ms: 7 }, 1);
+        table.set_meta(
+            (key(0, &number.to_le_bytes()), None),
+            Meta { flags: 0, expire_at_ms: 7 },
+            1,
+        );
     }
     assert_eq!(table.dues.len(), handed_out);
     table.dues.assert_whole();

@@ -91,9 +91,11 @@ fn get_and_set_hash_their_key_once() {
         let mut client = bench.client();
         // Their access time is that of the look, so that it is not set.
         bench.server.engine.set_access_now((LATER_MS / 1000) as u32);
-        bench.run(&mut client, "SET k v");
+        bench.run_all(&mut client, &["SET k v", "SET other v"]);
         for (line, reply, expected) in [("GET k", "$1\r\nv\r\n", get), ("SET k w", "+OK\r\n", set)]
         {
+            // The place of the key that was looked up last is known.
+            bench.run(&mut client, "EXISTS other");
             let (answered, work) = run(&mut bench, &mut client, way, line);
             assert_eq!(answered, reply, "{way:?} {line}");
             assert_eq!(work, expected, "{way:?} {line}");

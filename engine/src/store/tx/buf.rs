@@ -4,9 +4,9 @@ use super::changes::Changes;
 use super::journal::Journal;
 use super::seen::SeenPages;
 use crate::dram::Located;
-use crate::key::{HEAD_BYTES, Meta};
+use crate::key::{HEAD_BYTES, Key, Meta, Slot};
 use crate::memtable;
-use crate::shared_value::SharedValue;
+use crate::shared_value::{ADDRESS_BYTES, SharedValue};
 use crate::store::shard::Unresolved;
 use crate::store::wbl::TxWriter;
 use std::collections::HashMap;
@@ -66,8 +66,8 @@ pub struct TxBuf {
     pub(super) shared_bytes: usize,
     /// For what one operation makes of pages; empty between two.
     pub(super) changes: Changes,
-    /// The key that was found last: its hash, and where it was.
-    pub(super) located: Option<(u64, Located)>,
+    /// The key that was found last.
+    pub(super) located: Option<LocatedKey>,
     /// Where the pages are that operations have looked at.
     pub(super) seen: SeenPages,
     pub(super) unresolved: Vec<(usize, Unresolved)>,
@@ -81,6 +81,35 @@ pub struct TxBuf {
     pub(in crate::store) writer: Option<Box<TxWriter>>,
     /// Commits leave the fence to [`crate::Engine::end_batch`].
     pub(super) defers_fence: bool,
+}
+
+/// A key that was found, and where.
+pub(super) struct LocatedKey {
+    pub(super) hash: u64,
+    /// Its slot, and where its bytes are while the transaction runs that has found it.
+    own: Option<(Slot, usize, usize)>,
+    pub(super) at: Located,
+}
+
+impl LocatedKey {
+    pub(super) fn new(key: Key<'_>, at: Located) -> Self {
+        let own = Some((key.slot, key.bytes.as_ptr() as usize, key.bytes.len()));
+        Self { hash: key.hash, own, at }
+    }
+
+    /// True of the key that the transaction has found: it has the same hash, and its bytes are in the same place. Bytes that have
+    /// replaced those have another hash.
+    #[inline]
+    pub(super) fn is_of(&self, key: Key<'_>) -> bool {
+        self.own == Some((key.slot, key.bytes.as_ptr() as usize, key.bytes.len()))
+            && self.hash == key.hash
+    }
+
+    /// The transaction is over: the bytes may be those of another key.
+    #[inline]
+    pub(super) fn end(&mut self) {
+        self.own = None;
+    }
 }
 
 /// A key that is put again is looked up among this many operations before it.
@@ -113,6 +142,36 @@ impl TxBuf {
         self.forget_operations();
         self.unresolved.clear();
         self.forget_log();
+    }
+
+    /// Encodes a record, without its sequence.
+    pub(super) fn stage_value(
+        &mut self,
+        (head, key): (&[u8; HEAD_BYTES], &[u8]),
+        meta: Meta,
+        value: &[u8],
+    ) -> Staged {
+        let len = memtable::encoded_len(HEAD_BYTES + key.len(), value.len());
+        let at = self.records.len();
+        self.records.resize(at + len, 0);
+        memtable::encode(&mut self.records[at..], 0, meta, (head, key), value);
+        Staged::Put { at, len, key_len: HEAD_BYTES + key.len(), room: len }
+    }
+
+    /// The same for a value that the DRAM table shares.
+    pub(super) fn stage_shared(
+        &mut self,
+        (head, key): (&[u8; HEAD_BYTES], &[u8]),
+        meta: Meta,
+        value: SharedValue,
+    ) -> Staged {
+        let len = memtable::encoded_len(HEAD_BYTES + key.len(), ADDRESS_BYTES);
+        let at = self.records.len();
+        self.records.resize(at + len, 0);
+        memtable::encode_shared(&mut self.records[at..], 0, meta, (head, key), &value);
+        self.shared_bytes += value.held_bytes();
+        self.shared.push(value);
+        Staged::Put { at, len, key_len: HEAD_BYTES + key.len(), room: len }
     }
 
     /// Forgets what was logged.

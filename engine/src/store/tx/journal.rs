@@ -165,7 +165,7 @@ impl Old {
                 table.remove(key);
             }
             Self::Meta(meta, generation) => {
-                table.set_meta(key, *meta, *generation);
+                table.set_meta((key, None), *meta, *generation);
             }
             Self::Entry(meta, generation, access, value) => {
                 let value = match value {

@@ -37,7 +37,7 @@ pub use paged::FoundPage;
 pub use pages::TxPages;
 pub use prepared::Prepared;
 
-use self::buf::{Operation, Staged};
+use self::buf::{LocatedKey, Operation, Staged};
 use self::guards::Guards;
 pub use self::guards::Latched;
 use super::engine::{Engine, EngineError};
@@ -46,9 +46,8 @@ use super::read::cold;
 use super::shard::{SHARDS, ShardState, Unresolved};
 use crate::dram::{Located, Replaced, Upsert};
 use crate::key::{Key, Meta, Seq};
-use crate::memtable;
 use crate::page::Descriptor;
-use crate::shared_value::{ADDRESS_BYTES, SharedValue, Value};
+use crate::shared_value::Value;
 use sexton_persistence::aof::write_command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -137,6 +136,9 @@ impl<'e> Tx<'e> {
     #[inline]
     fn with_guards(engine: &'e Engine, guards: Guards<'e>, all: bool, buf: &'e mut TxBuf) -> Self {
         debug_assert!(buf.is_clean(), "what a transaction leaves in its buffers goes with it");
+        if let Some(located) = &mut buf.located {
+            located.end();
+        }
         let generation = engine.inner().flusher.active_generation();
         Self {
             engine,
@@ -220,15 +222,27 @@ impl<'e> Tx<'e> {
     #[inline]
     fn locate(&mut self, key: Key<'_>) -> Option<Located> {
         let table = &self.guards.shard(key.hash).table;
-        if let Some((hash, at)) = self.buf.located
-            && hash == key.hash
-            && table.find_at(at, key.slot, key.bytes).is_some()
-        {
-            return Some(at);
-        }
-        let at = table.locate(key)?;
-        self.buf.located = Some((key.hash, at));
+        let at = match &self.buf.located {
+            Some(known) if known.is_of(key) && table.stands(known.at) => {
+                debug_assert!(table.find_at(known.at, key.slot, key.bytes).is_some());
+                return Some(known.at);
+            }
+            Some(known)
+                if known.hash == key.hash
+                    && table.find_at(known.at, key.slot, key.bytes).is_some() =>
+            {
+                table.found_again(known.at)
+            }
+            _ => table.locate(key)?,
+        };
+        self.buf.located = Some(LocatedKey::new(key, at));
         Some(at)
+    }
+
+    /// Where this transaction has found a key.
+    #[inline]
+    fn seen(&self, key: Key<'_>) -> Option<Located> {
+        self.buf.located.as_ref().filter(|known| known.is_of(key)).map(|known| known.at)
     }
 
     /// True when this transaction has deleted the key and not written it since.
@@ -288,15 +302,17 @@ impl<'e> Tx<'e> {
             return;
         }
         self.upsert_noted(key, meta, Value::Copied(value), access);
-        self.stage_put(key, namespace, meta, value);
+        let staged = self.buf.stage_value((&namespace::head(namespace), key.bytes), meta, value);
+        self.push_put(key.hash, staged);
     }
 
     /// The part of a put that is seen at once; the journal keeps what was there.
     fn upsert_noted(&mut self, key: Key<'_>, meta: Meta, value: Value<'_>, access: u32) {
+        let seen = self.seen(key);
         let (shard, journal) = (self.guards.shard(key.hash), &mut self.buf.journal);
         let count = *shard.count_mut(key.slot);
         let written = (self.generation, access);
-        let upsert = shard.table.upsert_keeping(key, meta, value, written, |replaced| {
+        let upsert = shard.table.upsert_keeping((key, seen), meta, value, written, |replaced| {
             journal.note(key.slot, count, replaced);
         });
         self.moved |= upsert.moved;
@@ -365,46 +381,10 @@ impl<'e> Tx<'e> {
         })
     }
 
-    fn stage_put(&mut self, key: Key<'_>, namespace: u64, meta: Meta, value: &[u8]) {
-        let head = namespace::head(namespace);
-        let (at, len, key_len) = self.stage_record((&head, key.bytes), meta, value);
-        self.push_put(key.hash, Staged::Put { at, len, key_len, room: len });
-    }
-
     /// The put of a key is staged.
     fn push_put(&mut self, hash: u64, staged: Staged) {
         self.buf.operations.push(Operation { hash, staged, shares_seq: false });
         self.operations += 1;
-    }
-
-    /// Encodes a record of a value that the DRAM table shares, without its sequence.
-    fn stage_shared(
-        &mut self,
-        (head, key): (&[u8; HEAD_BYTES], &[u8]),
-        meta: Meta,
-        value: SharedValue,
-    ) -> Staged {
-        let len = memtable::encoded_len(HEAD_BYTES + key.len(), ADDRESS_BYTES);
-        let at = self.buf.records.len();
-        self.buf.records.resize(at + len, 0);
-        memtable::encode_shared(&mut self.buf.records[at..], 0, meta, (head, key), &value);
-        self.buf.shared_bytes += value.held_bytes();
-        self.buf.shared.push(value);
-        Staged::Put { at, len, key_len: HEAD_BYTES + key.len(), room: len }
-    }
-
-    /// Encodes a record without its sequence; answers where it is, its length, and its key's.
-    fn stage_record(
-        &mut self,
-        (head, key): (&[u8; HEAD_BYTES], &[u8]),
-        meta: Meta,
-        value: &[u8],
-    ) -> (usize, usize, usize) {
-        let len = memtable::encoded_len(HEAD_BYTES + key.len(), value.len());
-        let at = self.buf.records.len();
-        self.buf.records.resize(at + len, 0);
-        memtable::encode(&mut self.buf.records[at..], 0, meta, (head, key), value);
-        (at, len, HEAD_BYTES + key.len())
     }
 
     /// Changes flags or expiry and keeps the value: one operation. The key must be `Live`. What is in pages keeps its flags, too.
@@ -412,27 +392,24 @@ impl<'e> Tx<'e> {
         let (engine, generation) = (self.engine, self.generation);
         let namespace = engine.inner().namespaces.id_of(key.slot);
         self.moved = true;
-        let (shard, journal) = (self.guards.shard(key.hash), &mut self.buf.journal);
+        let Some(at) = self.locate(key) else { return };
+        let (shard, buf) = (self.guards.shard(key.hash), &mut *self.buf);
         let count = *shard.count_mut(key.slot);
-        let Some(entry) = shard.table.find(key) else { return };
+        let entry = shard.table.entry(at);
         let flags = if entry.meta().is_paged() { entry.meta().flags } else { meta.flags };
         let meta = Meta { flags: flags & Meta::FLAGS_MASK, ..meta };
-        journal.note_meta(key.slot, count, entry.meta(), entry.generation());
+        buf.journal.note_meta(key.slot, count, entry.meta(), entry.generation());
         let expires = i64::from(meta.expire_at_ms != 0) - i64::from(entry.meta().expire_at_ms != 0);
-        let shared = entry.shared();
-        let copied = if shared.is_none() { entry.value().to_vec() } else { Vec::new() };
-        shard.table.set_meta(key, meta, generation);
-        shard.count_mut(key.slot).expires += expires;
-        journal.note_overtaken(shard.loads.overtake(key));
-        match shared {
+        let name = (&namespace::head(namespace), key.bytes);
+        let staged = match entry.shared() {
             // The newest record must refer to the block: it may change until its epoch ends.
-            Some(value) => {
-                let head = namespace::head(namespace);
-                let staged = self.stage_shared((&head, key.bytes), meta, value);
-                self.push_put(key.hash, staged);
-            }
-            None => self.stage_put(key, namespace, meta, &copied),
-        }
+            Some(value) => buf.stage_shared(name, meta, value),
+            None => buf.stage_value(name, meta, entry.value()),
+        };
+        shard.table.set_meta((key, Some(at)), meta, generation);
+        shard.count_mut(key.slot).expires += expires;
+        buf.journal.note_overtaken(shard.loads.overtake(key));
+        self.push_put(key.hash, staged);
     }
 
     /// Deletes a key (rule X1): false, and nothing written, when it has no value. One operation

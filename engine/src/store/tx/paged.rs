@@ -128,12 +128,12 @@ impl Tx<'_> {
         let count = *shard.count_mut(root.slot);
         let table = shard.pages.make_table_of(key.cid(), &engine.inner().memory.pages);
         let (meta, value) = (Meta::default(), Value::Shared(&block));
-        table.upsert_keeping(key.in_table(), meta, value, written, |replaced| {
+        table.upsert_keeping((key.in_table(), None), meta, value, written, |replaced| {
             journal.note(root.slot, count, replaced);
         });
         journal.note_overtaken(shard.page_loads.overtake(key.in_table()));
         let head = page_key::head(self.namespace_of(root));
-        let staged = self.stage_shared((&head, key.bytes()), meta, block);
+        let staged = self.buf.stage_shared((&head, key.bytes()), meta, block);
         self.push_page(root, key, staged);
     }
 
@@ -182,7 +182,7 @@ impl Tx<'_> {
         let block = OwnBlock::new(descriptor, epoch).into_shared();
         self.upsert_noted(root, meta, Value::Shared(&block), access);
         let head = crate::store::namespace::head(self.namespace_of(root));
-        let staged = self.stage_shared((&head, root.bytes), meta, block);
+        let staged = self.buf.stage_shared((&head, root.bytes), meta, block);
         self.push_put(root.hash, staged);
     }
 
