@@ -1,7 +1,7 @@
 //! How long the place of an entry is good.
 
 use super::tests::{key, put};
-use super::{PagePool, Table};
+use super::{Located, PagePool, Table};
 
 #[test]
 fn a_place_shows_its_key_until_another_entry_is_there() {
@@ -21,12 +21,19 @@ fn a_place_shows_its_key_until_another_entry_is_there() {
     table.remove(key(0, &keys[0]));
     assert_eq!(value(&table, 0, &keys[0]), None);
     // Places of a table that has grown and shrunk since, and those of another one.
-    let mut places = Vec::new();
-    for bytes in &keys {
+    let (mut places, mut seen) = (Vec::new(), Vec::new());
+    for (number, bytes) in keys.iter().enumerate() {
         put(&mut table, bytes, b"value");
         places.extend(table.locate(key(0, bytes)));
+        // One that was there before moves to the larger array later.
+        let earlier = &keys[number / 2];
+        seen.extend(table.locate(key(0, earlier)).map(|at| (earlier, at)));
         put(&mut other, bytes, b"other");
     }
+    let shows = |table: &Table, (bytes, at): (&[u8; 8], &Located)| {
+        !table.stands(*at) || table.find_at(*at, 0, bytes).is_some()
+    };
+    assert!(seen.iter().all(|(bytes, at)| shows(&table, (bytes, at))), "what stands is there");
     for table in [&table, &other] {
         let shown = keys.iter().zip(&places).filter(|(bytes, at)| {
             let entry = table.find_at(**at, 0, *bytes);
@@ -36,6 +43,7 @@ fn a_place_shows_its_key_until_another_entry_is_there() {
     }
     for bytes in &keys[10..] {
         table.remove(key(0, bytes));
+        assert!(keys.iter().zip(&places).step_by(500).all(|found| shows(&table, found)));
     }
     assert!(keys[10..].iter().zip(&places[10..]).all(|(k, at)| table.find_at(*at, 0, k).is_none()));
 }

@@ -1,7 +1,7 @@
 //! Growing and shrinking: a table has two arrays of buckets meanwhile, and each change moves a few entries.
 
 use super::buckets::{BucketArray, LANES, MIN_LOG2, Place};
-use super::table::Table;
+use super::table::{Emptying, Table};
 use crate::key;
 
 /// Buckets are doubled when entries fill more than this share of the lanes.
@@ -11,13 +11,6 @@ const LOAD_MIN: (usize, usize) = (20, 100);
 /// Buckets with entries that a mutation moves while a resize runs, and empty ones it may pass.
 const STEP_BUCKETS: usize = 2;
 const STEP_EMPTY_BUCKETS: usize = 64;
-
-/// The array that a resize is emptying.
-pub(super) struct Emptying {
-    pub(super) array: BucketArray,
-    /// Buckets below are empty.
-    cursor: usize,
-}
 
 impl Table {
     fn lanes(buckets: usize, (share, of): (usize, usize)) -> usize {

@@ -6,7 +6,6 @@ use super::displaced::Replaced;
 use super::due::{Dues, UNQUEUED};
 use super::entry::{Content, Entry, EntryRef};
 use super::page_pool::PagePool;
-use super::resize::Emptying;
 use super::slab::{PageRef, Slab};
 use crate::key::{self, Key, Meta, Slot};
 use crate::shared_value::Value;
@@ -37,6 +36,13 @@ pub struct Located {
     place: Place,
     /// [`Table::moves`] when it was found.
     moves: u64,
+}
+
+/// The array that a resize is emptying.
+pub(super) struct Emptying {
+    pub(super) array: BucketArray,
+    /// Buckets below are empty.
+    pub(super) cursor: usize,
 }
 
 /// Hash table of live entries, for one thread at a time (the owner of the shard's latch).

@@ -222,11 +222,21 @@ impl<'e> Tx<'e> {
     #[inline]
     fn locate(&mut self, key: Key<'_>) -> Option<Located> {
         let table = &self.guards.shard(key.hash).table;
+        if let Some(known) = &self.buf.located
+            && known.is_of(key)
+            && table.stands(known.at)
+        {
+            debug_assert!(table.find_at(known.at, key.slot, key.bytes).is_some());
+            return Some(known.at);
+        }
+        self.locate_anew(key)
+    }
+
+    /// The same for a key that this transaction has not found last.
+    #[inline(never)]
+    fn locate_anew(&mut self, key: Key<'_>) -> Option<Located> {
+        let table = &self.guards.shard(key.hash).table;
         let at = match &self.buf.located {
-            Some(known) if known.is_of(key) && table.stands(known.at) => {
-                debug_assert!(table.find_at(known.at, key.slot, key.bytes).is_some());
-                return Some(known.at);
-            }
             Some(known)
                 if known.hash == key.hash
                     && table.find_at(known.at, key.slot, key.bytes).is_some() =>

@@ -181,17 +181,12 @@ impl TxPages<'_, '_, '_> {
     /// The page as it is in memory, without the changes of this operation.
     fn entry(&self, page: PageId) -> Result<EntryRef<'_>, PageError> {
         let (table, seen) = (self.table(page)?, &self.tx.buf.seen);
-        let known = seen.in_table(page);
-        if let Some((at, true)) = known
-            && table.stands(at)
-        {
-            return Ok(table.entry(at));
-        }
         let key = PageKey::new(self.root.slot, self.cid, page.into());
-        let at = match known {
-            Some((at, _)) if key.find_at(table, at).is_some() => table.found_again(at),
-            _ => table.locate(key.in_table()).ok_or(PageError::Missing(page))?,
-        };
+        let seen_entry = seen.in_table(page).and_then(|at| key.find_at(table, at));
+        if let Some(entry) = seen_entry {
+            return Ok(entry);
+        }
+        let at = table.locate(key.in_table()).ok_or(PageError::Missing(page))?;
         seen.note_in_table(page, at);
         Ok(table.entry(at))
     }

@@ -18,8 +18,6 @@ struct Seen {
     /// With its collection: a place that another one's page was at would be looked at in vain.
     page: Cell<Option<(u64, PageId)>>,
     in_table: Cell<Option<Located>>,
-    /// Which operation has found it there last; 0 for none.
-    found_by: Cell<u64>,
     /// Which operation has changed it last; 0 for none.
     operation: Cell<u64>,
     change: Cell<usize>,
@@ -74,18 +72,15 @@ impl SeenPages {
         seen
     }
 
-    /// Where a page of this name was in a table, and whether this operation has found it there: then it is there while that stands.
+    /// Where a page of this name was in a table.
     #[inline]
-    pub(super) fn in_table(&self, page: PageId) -> Option<(Located, bool)> {
-        let seen = self.known(page)?;
-        seen.in_table.get().map(|at| (at, seen.found_by.get() == self.operation))
+    pub(super) fn in_table(&self, page: PageId) -> Option<Located> {
+        self.known(page)?.in_table.get()
     }
 
     #[inline]
     pub(super) fn note_in_table(&self, page: PageId, at: Located) {
-        let seen = self.for_note(page);
-        seen.in_table.set(Some(at));
-        seen.found_by.set(self.operation);
+        self.for_note(page).in_table.set(Some(at));
     }
 
     /// Its place among the changes of this operation, if it was seen there.
