@@ -116,7 +116,7 @@ impl Server {
             scripts: ScriptCache::default(),
             functions: Functions::default(),
             running_scripts: RunningScripts::default(),
-            blocking: Waiters::new(Arc::clone(&events.waiting)),
+            blocking: Waiters::new(Arc::clone(&events.awaited)),
             events,
             settings: Settings::default(),
             eviction: Eviction::default(),

@@ -303,14 +303,13 @@ impl Table {
     /// The entry of a key that may have been found before.
     #[inline]
     fn probe_seen(&self, key: Key<'_>, seen: Option<Located>) -> Option<(Located, Entry)> {
-        match seen.filter(|&at| self.stands(at)) {
-            Some(at) => {
-                let entry = self.array(at).entry(at.place)?;
-                debug_assert!(entry.is(key), "another entry is in the place of a key");
-                Some((at, entry))
-            }
-            None => self.probe(key.hash, |entry| entry.is(key)),
+        if let Some(at) = seen.filter(|&at| self.stands(at))
+            && let Some(entry) = self.array(at).entry(at.place)
+        {
+            debug_assert!(entry.is(key), "another entry is in the place of a key");
+            return Some((at, entry));
         }
+        self.probe(key.hash, |entry| entry.is(key))
     }
 
     #[inline]

@@ -98,7 +98,7 @@ impl Executor {
     ) -> Option<Seq> {
         let engine = &server.engine;
         let mut tx = begin_of_key(server, &hash, &mut self.tx_buf)?;
-        if server.blocking.are_there() && server.blocking.wait_for(client.db, bytes) {
+        if server.blocking.wait_for(client.db, bytes) {
             return None;
         }
         let key = Key { slot: engine.slot_of(client.db), bytes, hash };

@@ -183,7 +183,7 @@ impl Changes {
         cached: Cached,
         event: Option<Event>,
     ) {
-        let is_awaited = modifies && events.are_waiting();
+        let is_awaited = modifies && events.awaited.may_have(place.1);
         // Nobody can begin to track or to watch the key before the transaction ends: its latch is held. But a read of it
         // may be among the changes already.
         let is_tracked = match cached {
@@ -416,6 +416,21 @@ mod tests {
         assert!(events.watches.watch(0, b"k", &since));
         changes.signal(&events);
         assert!(before.load(Ordering::Relaxed) && !since.load(Ordering::Relaxed));
+    }
+
+    #[test]
+    fn only_keys_that_somebody_waits_for_may_be_ready() {
+        let (events, mut changes) = (Events::default(), Changes::default());
+        events.awaited.begin();
+        events.awaited.add(b"k");
+        for (key, count) in [(&b"other"[..], 0), (b"k", 1)] {
+            changes.write(&events, 2, key, Some(Event::string("set")));
+            let ready = changes.take_ready();
+            assert_eq!(ready, vec![(2, key.to_vec()); count], "{key:?}");
+        }
+        events.awaited.remove(b"k");
+        changes.write(&events, 2, b"k", Some(Event::string("set")));
+        assert_eq!(changes.take_ready(), []);
     }
 
     #[test]

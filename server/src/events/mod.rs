@@ -1,5 +1,6 @@
 //! Notifications of commands and changes: key-space events, channels, watched keys, client-side caches, MONITOR.
 
+mod awaited;
 pub mod changed_keys;
 mod changes;
 mod marks;
@@ -9,6 +10,7 @@ pub mod pubsub;
 pub mod tracking;
 pub mod watch;
 
+pub use awaited::AwaitedKeys;
 pub use changes::Changes;
 pub use monitor::Monitors;
 pub use notify::Event;
@@ -16,7 +18,6 @@ pub use notify::Event;
 use notify::EventSwitch;
 use pubsub::PubSub;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use tracking::Tracking;
 use watch::WatchRegistry;
 
@@ -32,7 +33,7 @@ pub struct Events {
     /// The subscribers of each channel.
     pub pubsub: PubSub,
     /// Clients that wait for keys to have something.
-    pub waiting: Arc<AtomicUsize>,
+    pub awaited: Arc<AwaitedKeys>,
 }
 
 impl Events {
@@ -42,13 +43,7 @@ impl Events {
         self.watches.is_used()
             || self.pubsub.is_used()
             || self.tracking.is_used()
-            || self.are_waiting()
-    }
-
-    /// True while any client waits for a key to have something.
-    #[inline]
-    fn are_waiting(&self) -> bool {
-        self.waiting.load(Ordering::Relaxed) != 0
+            || self.awaited.are_there()
     }
 
     /// True while any client may listen to such events.

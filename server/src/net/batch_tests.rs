@@ -242,7 +242,7 @@ fn plain_sets_go_on_while_somebody_waits_for_another_key() {
     let (bytes, ranges) = pack([&b"BLPOP"[..], b"q", b"0"].into_iter());
     let args = Args::new(&bytes, &ranges);
     worker.executor.execute(&world.server, &mut waiting, args, &mut Reply::new(), NOW_MS);
-    assert!(world.server.blocking.are_there());
+    assert!(world.server.events.awaited.are_there());
     let words = |line: &str| line.split(' ').map(|word| word.as_bytes().to_vec()).collect();
     let lines = (0..50).flat_map(|nth| [format!("SET s{nth} v"), format!("INCR i{nth}")]);
     let mut requests: Read = lines.map(|line| words(&line)).collect();
@@ -251,7 +251,7 @@ fn plain_sets_go_on_while_somebody_waits_for_another_key() {
     let (replies, _, stop) = run_read(&world, (&mut worker, &mut client), &requests, NOW_MS);
     assert!(stop.is_none(), "{stop:?}");
     assert_eq!(String::from_utf8(replies).unwrap(), "+OK\r\n:1\r\n".repeat(50) + "+OK\r\n:2\r\n");
-    assert!(world.server.blocking.are_there(), "a string is nothing that it waits for");
+    assert!(world.server.events.awaited.are_there(), "a string is nothing that it waits for");
 }
 
 /// A turn asks once for a few small batches whether writes are allowed, and again when something else has run.
