@@ -423,13 +423,6 @@ impl Table {
         }
     }
 
-    /// Like [`Table::set_access`], for the entry that [`Table::locate`] found.
-    pub(crate) fn set_access_at(&mut self, at: Located, access: u32) {
-        if let Some(entry) = self.array_mut(at).entry(at.place) {
-            entry.set_access(access);
-        }
-    }
-
     /// Removes a key's entry.
     pub fn remove(&mut self, key: Key<'_>) -> Option<Removed> {
         self.remove_keeping(key, |_| {})

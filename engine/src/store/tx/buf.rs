@@ -93,16 +93,18 @@ pub(super) struct LocatedKey {
 
 impl LocatedKey {
     pub(super) fn new(key: Key<'_>, at: Located) -> Self {
-        let own = Some((key.slot, key.bytes.as_ptr() as usize, key.bytes.len()));
-        Self { hash: key.hash, own, at }
+        Self { hash: key.hash, own: Some(Self::bytes_of(key)), at }
+    }
+
+    fn bytes_of(key: Key<'_>) -> (Slot, usize, usize) {
+        (key.slot, key.bytes.as_ptr() as usize, key.bytes.len())
     }
 
     /// True of the key that the transaction has found: it has the same hash, and its bytes are in the same place. Bytes that have
     /// replaced those have another hash.
     #[inline]
     pub(super) fn is_of(&self, key: Key<'_>) -> bool {
-        self.own == Some((key.slot, key.bytes.as_ptr() as usize, key.bytes.len()))
-            && self.hash == key.hash
+        self.own == Some(Self::bytes_of(key)) && self.hash == key.hash
     }
 
     /// The transaction is over: the bytes may be those of another key.
@@ -144,6 +146,14 @@ impl TxBuf {
         self.forget_log();
     }
 
+    /// A put, and the room for its record.
+    fn stage_put(&mut self, key_len: usize, stored_len: usize) -> (Staged, &mut [u8]) {
+        let len = memtable::encoded_len(key_len, stored_len);
+        let at = self.records.len();
+        self.records.resize(at + len, 0);
+        (Staged::Put { at, len, key_len, room: len }, &mut self.records[at..])
+    }
+
     /// Encodes a record, without its sequence.
     pub(super) fn stage_value(
         &mut self,
@@ -151,11 +161,9 @@ impl TxBuf {
         meta: Meta,
         value: &[u8],
     ) -> Staged {
-        let len = memtable::encoded_len(HEAD_BYTES + key.len(), value.len());
-        let at = self.records.len();
-        self.records.resize(at + len, 0);
-        memtable::encode(&mut self.records[at..], 0, meta, (head, key), value);
-        Staged::Put { at, len, key_len: HEAD_BYTES + key.len(), room: len }
+        let (staged, room) = self.stage_put(HEAD_BYTES + key.len(), value.len());
+        memtable::encode(room, 0, meta, (head, key), value);
+        staged
     }
 
     /// The same for a value that the DRAM table shares.
@@ -165,13 +173,11 @@ impl TxBuf {
         meta: Meta,
         value: SharedValue,
     ) -> Staged {
-        let len = memtable::encoded_len(HEAD_BYTES + key.len(), ADDRESS_BYTES);
-        let at = self.records.len();
-        self.records.resize(at + len, 0);
-        memtable::encode_shared(&mut self.records[at..], 0, meta, (head, key), &value);
+        let (staged, room) = self.stage_put(HEAD_BYTES + key.len(), ADDRESS_BYTES);
+        memtable::encode_shared(room, 0, meta, (head, key), &value);
         self.shared_bytes += value.held_bytes();
         self.shared.push(value);
-        Staged::Put { at, len, key_len: HEAD_BYTES + key.len(), room: len }
+        staged
     }
 
     /// Forgets what was logged.

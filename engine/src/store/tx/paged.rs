@@ -166,7 +166,7 @@ impl Tx<'_> {
             let edits = &mut self.buf.journal.edits;
             if edits.splice(latches, (&block, epoch), whole, descriptor) {
                 let shard = self.guards.shard(root.hash);
-                shard.table.set_access_at(at, access);
+                shard.table.entry(at).set_access(access);
                 self.buf.journal.note_edits(root.slot, count, edits_before);
                 self.buf.journal.note_overtaken(shard.loads.overtake(root));
                 self.push_edited(root.hash, false);
