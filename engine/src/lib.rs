@@ -62,11 +62,12 @@ pub use key::{KEY_MAX_BYTES, Key, Meta, OWN_RECORDS, Seq, Slot, VALUE_MAX_BYTES,
 pub use store::{
     Candidate, CheckpointReport, Commit, Compression, DeleteMode, Deletion, DiskClaim, DueKey,
     Engine, EngineError, EngineOptions, Entry, Event, EventSink, Fault, Found, FoundPage, HeldPage,
-    Iter, IterOptions, LEVELS, Latched, LevelPlaces, LoadPin, LogBase, MemoryBound, MemoryParts,
-    MemtableKind, NewPages, OpenReport, Opening, OwnedKey, PLACE_PREFIX, POOL_DIR, POOL_MARKER,
-    PageName, Prepared, Replay, ReplayGroup, Scan, ScanItem, ScanRange, Snapshot, SnapshotInfo,
-    SnapshotOptions, SnapshotValue, SnapshotWatch, Stats, SyncPolicy, Tx, TxBuf, TxPages, UNDO_DIR,
-    UndoFull, Want, WblStats, WriteBatch, aside_name, has_pool, prepare_data_dir, replay_bytes,
+    HeldValue, Iter, IterOptions, LEVELS, Latched, LevelPlaces, LoadPin, LogBase, MemoryBound,
+    MemoryParts, MemtableKind, NewPages, OpenReport, Opening, OwnedKey, PLACE_PREFIX, POOL_DIR,
+    POOL_MARKER, PageName, Prepared, Replay, ReplayGroup, Scan, ScanItem, ScanRange, Snapshot,
+    SnapshotInfo, SnapshotOptions, SnapshotValue, SnapshotWatch, Stats, SyncPolicy, Tx, TxBuf,
+    TxPages, UNDO_DIR, UndoFull, Want, WblStats, WriteBatch, aside_name, has_pool,
+    prepare_data_dir, replay_bytes,
 };
 #[doc(hidden)]
 pub use work::Work;

@@ -125,6 +125,11 @@ impl SharedValue {
         self.0 == other.0
     }
 
+    /// True where no epoch allows a change.
+    pub(crate) fn never_changes(&self) -> bool {
+        self.head().epoch == Epoch::NEVER
+    }
+
     /// True where the block may be changed in this epoch.
     pub(crate) fn is_of(&self, epoch: Epoch) -> bool {
         epoch != Epoch::NEVER && self.head().epoch == epoch

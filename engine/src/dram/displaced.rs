@@ -1,9 +1,8 @@
 //! What a write takes out of the table, for a caller that may restore it.
-#![allow(unsafe_code)]
 
 use super::entry::{Entry, EntryRef};
+use super::large::LargeBlock;
 use crate::key::Meta;
-use std::alloc::Layout;
 
 /// What a write finds in a key's place and is about to replace or remove.
 pub(crate) enum Replaced<'a> {
@@ -15,22 +14,20 @@ pub(crate) enum Replaced<'a> {
     Block(Displaced),
 }
 
-/// A large entry that left its table with its memory, which is freed on drop.
+/// A large entry that left its table with its memory.
 pub(crate) struct Displaced {
     entry: Entry,
-    start: std::ptr::NonNull<u8>,
-    layout: Layout,
+    _block: LargeBlock,
 }
 
-// SAFETY: it owns its memory alone; no table points into it any more.
+// SAFETY: no table points into its memory any more, of which it has a count.
+#[allow(unsafe_code)]
 unsafe impl Send for Displaced {}
 
 impl Displaced {
-    /// # Safety
-    /// `start` was allocated with `layout` and holds `entry`, which holds no count of a shared value; no other handle of it is used
-    /// any more.
-    pub(super) unsafe fn new(entry: Entry, start: std::ptr::NonNull<u8>, layout: Layout) -> Self {
-        Self { entry, start, layout }
+    /// `block` is that of `entry`, which holds no count of a shared value; no other handle of it is used any more.
+    pub(super) fn new(entry: Entry, block: LargeBlock) -> Self {
+        Self { entry, _block: block }
     }
 
     /// The value's bytes.
@@ -51,12 +48,5 @@ impl Displaced {
     /// The 24-bit access field.
     pub(crate) fn access(&self) -> u32 {
         self.entry.access()
-    }
-}
-
-impl Drop for Displaced {
-    fn drop(&mut self) {
-        // SAFETY: by the promise at `new`.
-        unsafe { std::alloc::dealloc(self.start.as_ptr(), self.layout) };
     }
 }

@@ -416,7 +416,7 @@ pub(super) unsafe fn read_free(cell: NonNull<u8>) -> Option<u16> {
 /// An entry as the owner of the shard's latch sees it.
 #[derive(Clone, Copy)]
 pub struct EntryRef<'a> {
-    entry: Entry,
+    pub(super) entry: Entry,
     table: PhantomData<&'a ()>,
 }
 

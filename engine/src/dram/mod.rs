@@ -11,6 +11,7 @@ mod due_alarm;
 mod due_keys;
 mod entry;
 mod evict;
+mod large;
 mod page_pool;
 #[cfg(test)]
 mod place_tests;
@@ -26,6 +27,7 @@ pub(crate) use displaced::{Displaced, Replaced};
 pub(crate) use due_alarm::DueAlarm;
 pub use entry::EntryRef;
 pub use evict::Evicted;
+pub(crate) use large::LargeValue;
 pub use page_pool::PagePool;
 pub use sweep::SweepPass;
 pub use table::{Located, Removed, Table, Upsert};

@@ -6,9 +6,10 @@
 #![allow(unsafe_code)]
 
 use super::displaced::Displaced;
-use super::entry::{self, Content, Entry};
+use super::entry::{self, Content, Entry, EntryRef};
+use super::large::{self, LargeBlock, LargeValue};
 use super::page_pool::{Page, PagePool, PageSize, SMALL_BYTES};
-use std::alloc::Layout;
+use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -28,8 +29,6 @@ const DEMAND_PERIOD: u32 = 2048;
 const COARSEST: usize = 16;
 /// How many pages of a class are compared to find the emptiest.
 const COMPARED_PAGES: usize = 16;
-/// Before a large entry: its index in the list of large entries.
-const LARGE_PREFIX: usize = 8;
 
 /// Cell sizes: steps of 8 to 128, of 16 to 512, then what divides a page without rest.
 const CELL_BYTES: [u16; CLASSES] = {
@@ -71,7 +70,7 @@ fn page_size(entry_bytes: usize) -> PageSize {
 
 /// Rounds as size classes of the global allocator do: four steps a doubling.
 fn large_block_bytes(entry_bytes: usize) -> usize {
-    let bytes = entry_bytes + LARGE_PREFIX;
+    let bytes = entry_bytes + large::HEAD_BYTES;
     bytes.next_multiple_of(1 << ((bytes - 1).ilog2() - 2))
 }
 
@@ -435,9 +434,11 @@ impl Slab {
     /// Whether an entry of `old` bytes may be overwritten in its place by one of `new` bytes.
     pub(super) fn fits_in_place(&self, entry: Entry, old: usize, new: usize) -> bool {
         if old > CELL_MAX || new > CELL_MAX {
-            return old > CELL_MAX
+            let are_alike = old > CELL_MAX
                 && new > CELL_MAX
                 && large_block_bytes(old) == large_block_bytes(new);
+            // SAFETY: the entry is a large one of that length; the count stays with it.
+            return are_alike && unsafe { !Self::block_of(entry, old).is_held() };
         }
         // Without a look at the page's head, which is a line of its own.
         if class_of(old) == class_of(new) {
@@ -454,21 +455,21 @@ impl Slab {
 
     fn allocate_large(&mut self, bytes: usize) -> NonNull<u8> {
         let block_bytes = large_block_bytes(bytes);
-        let Ok(layout) = Layout::from_size_align(block_bytes, 8) else {
-            panic!("an entry of {bytes} bytes")
-        };
-        // SAFETY: the layout is not empty.
-        let start = unsafe { std::alloc::alloc(layout) };
-        let Some(start) = NonNull::new(start) else { std::alloc::handle_alloc_error(layout) };
-        // SAFETY: the block is longer than its prefix and aligned to 8. The handle is not read
-        // before the caller has written the entry: nobody else sees it meanwhile.
-        let entry = unsafe {
-            start.cast::<u64>().write(self.large.len() as u64);
-            Entry::from_address(start.add(LARGE_PREFIX).as_ptr() as usize as u64)
-        };
+        let block = ManuallyDrop::new(LargeBlock::allocate(block_bytes, self.large.len()));
+        // SAFETY: the handle is not read before the caller has written the entry: nobody else sees it meanwhile.
+        let entry = unsafe { Entry::from_address(block.entry_place().as_ptr() as usize as u64) };
         self.large.push(entry);
         self.large_bytes += block_bytes;
         entry.block()
+    }
+
+    /// The count that a large entry of `bytes` has of its block.
+    ///
+    /// # Safety
+    /// The entry is a large one of that length.
+    unsafe fn block_of(entry: Entry, bytes: usize) -> ManuallyDrop<LargeBlock> {
+        // SAFETY: the caller's promise; the length of the block depends on nothing but what fits_in_place keeps.
+        ManuallyDrop::new(unsafe { LargeBlock::of(entry, large_block_bytes(bytes)) })
     }
 
     /// True for an entry that has a block of its own from the global allocator, with its value in it.
@@ -481,20 +482,16 @@ impl Slab {
     /// # Safety
     /// As for `free`; the entry is a large one of `bytes`, and its count of a shared value, if it had one, is given up.
     pub(super) unsafe fn detach_large(&mut self, entry: Entry, bytes: usize) -> Displaced {
-        let block_bytes = large_block_bytes(bytes);
-        self.large_bytes -= block_bytes;
-        // SAFETY: large entries have a prefix with their index before them and were allocated
-        // with this layout, which depends on nothing but what fits_in_place keeps.
-        unsafe {
-            let start = entry.block().sub(LARGE_PREFIX);
-            let index = start.cast::<u64>().read() as usize;
-            self.large.swap_remove(index);
-            if let Some(moved) = self.large.get(index) {
-                moved.block().sub(LARGE_PREFIX).cast::<u64>().write(index as u64);
-            }
-            let layout = Layout::from_size_align_unchecked(block_bytes, 8);
-            Displaced::new(entry, start, layout)
+        self.large_bytes -= large_block_bytes(bytes);
+        // SAFETY: the caller's promise.
+        let block = ManuallyDrop::into_inner(unsafe { Self::block_of(entry, bytes) });
+        let index = block.index();
+        self.large.swap_remove(index);
+        if let Some(&moved) = self.large.get(index) {
+            // SAFETY: what is in the list is a large entry.
+            unsafe { Self::block_of(moved, moved.len()).set_index(index) };
         }
+        Displaced::new(entry, block)
     }
 
     pub(super) fn large_entries(&self) -> &[Entry] {
@@ -577,6 +574,17 @@ impl Slab {
         self.cell_bytes -= usize::from(page.head().used) * page.cell_bytes();
         // SAFETY: the caller's promise.
         unsafe { self.release(page) }
+    }
+}
+
+impl EntryRef<'_> {
+    /// Its value, to be read without the latch, where the entry is a large one with its value in it.
+    pub(crate) fn large_value(&self) -> Option<LargeValue> {
+        let entry = self.entry;
+        // SAFETY: a large entry that shares no value has it in its block, of which this is another count.
+        Slab::may_detach(entry).then(|| unsafe {
+            LargeValue::new(entry, LargeBlock::clone(&Slab::block_of(entry, entry.len())))
+        })
     }
 }
 

@@ -206,6 +206,37 @@ fn model_run(seed: u64, operations: u64) {
 }
 
 #[test]
+fn a_large_value_that_is_held_stays_as_it_was() {
+    let mut table = Table::new(PagePool::new());
+    let value = |number: u8| vec![number; 20_000];
+    let find = |table: &Table| table.find(key(0, b"k")).map(|entry| entry.value().as_ptr());
+    let hold = |table: &Table| table.find(key(0, b"k")).and_then(|entry| entry.large_value());
+    put(&mut table, b"k", &value(1));
+    let (place, bytes) = (find(&table), table.bytes());
+    put(&mut table, b"k", &value(2));
+    assert_eq!(find(&table), place, "nobody holds it: its place is taken");
+    let second = hold(&table).expect("a large one");
+    put(&mut table, b"k", &value(3));
+    assert_ne!(find(&table), place);
+    assert_eq!((second.bytes(), table.bytes()), (&*value(2), bytes), "the table counts its own");
+    let third = [hold(&table), hold(&table)];
+    assert!(table.remove(key(0, b"k")).is_some());
+    put(&mut table, b"k", &[4; 10]);
+    assert!(hold(&table).is_none(), "a short one lies in a page with others");
+    let mut kept = None;
+    put(&mut table, b"l", &value(5));
+    let displaced = |replaced: Replaced<'_>| match replaced {
+        Replaced::Block(block) => kept = Some(block),
+        _ => panic!("a large entry goes with its block"),
+    };
+    table.remove_keeping(key(0, b"l"), displaced);
+    drop(table);
+    assert_eq!(kept.expect("was there").value(), value(5));
+    assert_eq!(second.bytes(), value(2));
+    assert!(third.iter().flatten().all(|third| third.bytes() == value(3)));
+}
+
+#[test]
 fn a_table_that_ends_gives_shared_values_up() {
     let value = SharedValue::new(&[7; 1000]);
     let mut table = Table::new(PagePool::new());

@@ -115,7 +115,7 @@ impl BatchRun<'_> {
         let mut plain = 0..0;
         let mut stop = None;
         for index in 0..self.worker.batch.requests.len() {
-            if self.worker.reply.len() > TURN_REPLY_BYTES
+            if self.worker.reply.whole_len() > TURN_REPLY_BYTES
                 || (self.worker.slice.is_over && index > 0)
             {
                 stop = Some((index, None));

@@ -6,6 +6,7 @@
 use super::batch::{BatchRun, Kind};
 use super::handed_over::{OWN_BUFFER_BYTES, Offloaded};
 use super::helper::HelperPool;
+use super::output::Output;
 use super::room::{READ_STEP_BYTES, room_to_make};
 use super::stream::Stream;
 use super::worker::{READ_BUFFER_BYTES, WorkerState};
@@ -86,11 +87,10 @@ pub(super) struct Connection {
     input_start: usize,
     /// True if `input` may contain a complete request.
     input_ready: bool,
-    /// Replies that are not sent yet, from `sent` on.
-    pub(super) output: Vec<u8>,
-    pub(super) sent: usize,
+    /// Replies that are not sent yet.
+    pub(super) output: Output,
     /// (position in `output`, sequence): from there on nothing leaves before it is durable (N13).
-    pub(super) held: VecDeque<(usize, Seq)>,
+    pub(super) held: VecDeque<(u64, Seq)>,
     /// The round in which it last asked to be woken by the durable sequence.
     pub(super) holding_round: u64,
     pub(super) parked: Option<Parked>,
@@ -144,8 +144,7 @@ impl Connection {
             input: Vec::new(),
             input_start: 0,
             input_ready: false,
-            output: Vec::new(),
-            sent: 0,
+            output: Output::default(),
             held: VecDeque::new(),
             holding_round: 0,
             parked: None,
@@ -200,8 +199,8 @@ impl Connection {
         session.query_bytes.store(query, Ordering::Relaxed);
         let free = self.input.capacity() - self.input.len() + self.input_start;
         session.query_free_bytes.store(free, Ordering::Relaxed);
-        session.output_bytes.store(self.output.len() - self.sent, Ordering::Relaxed);
-        session.output_buffer_bytes.store(self.output.capacity(), Ordering::Relaxed);
+        session.output_bytes.store(self.output.unsent(), Ordering::Relaxed);
+        session.output_buffer_bytes.store(self.output.held_bytes(), Ordering::Relaxed);
     }
 
     /// Publishes the connection's memory; all connections together must stay within their share of the memory bound.
@@ -253,7 +252,7 @@ impl Connection {
             if self.session.is_killed() {
                 return Poll::Ready(());
             }
-            let unsent = self.output.len() - self.sent;
+            let unsent = self.output.unsent();
             if self.closing {
                 return if unsent == 0 { Poll::Ready(()) } else { Poll::Pending };
             }
@@ -346,7 +345,6 @@ impl Connection {
             self.input = Vec::new();
             self.input_start = 0;
             self.output.clear();
-            self.sent = 0;
             self.held.clear();
             self.closing = true;
         }
@@ -645,7 +643,7 @@ impl Connection {
             }
             Some(Parked::Unsent) => {
                 let closes = self.closing;
-                if !closes && self.output.len() - self.sent > PIECE_BYTES {
+                if !closes && self.output.unsent() > PIECE_BYTES {
                     return Poll::Pending;
                 }
                 if let Some(client) = self.client.take_if(|_| !closes) {

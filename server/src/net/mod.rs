@@ -9,6 +9,7 @@ mod handed_over;
 mod helper;
 mod listener;
 mod offload;
+mod output;
 mod room;
 mod sending;
 #[cfg(test)]

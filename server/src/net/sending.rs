@@ -8,6 +8,7 @@ use super::batch::TURN_REPLY_BYTES;
 use super::connection::{Connection, Parked};
 use super::worker::WorkerState;
 use sexton_engine::{Seq, SyncPolicy};
+use std::io::{self, IoSlice};
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
@@ -15,6 +16,15 @@ use std::task::{Context, Poll};
 const DEFERRED_BYTES: usize = 16 << 10;
 
 impl Connection {
+    /// Notes what was written, or that nothing can be.
+    fn has_written(&mut self, written: io::Result<usize>) -> Option<usize> {
+        match written {
+            Ok(count) => self.count_output(count),
+            Err(_) => self.closing = true,
+        }
+        written.ok()
+    }
+
     fn count_output(&self, count: usize) {
         self.session.output_total_bytes.fetch_add(count as u64, Ordering::Relaxed);
         let traffic = &self.server.observe.traffic;
@@ -27,7 +37,7 @@ impl Connection {
     pub(super) fn may_defer(&self, bytes: usize) -> bool {
         let nothing_waits = self.output.is_empty() || self.deferred;
         let goes_on = !self.closing && self.parked.is_none();
-        goes_on && nothing_waits && self.output.len() + bytes < DEFERRED_BYTES
+        goes_on && nothing_waits && self.output.unsent() + bytes < DEFERRED_BYTES
     }
 
     /// Moves the replies from the worker's buffer to this connection's output, which is sent at the end of the turn, or
@@ -40,7 +50,7 @@ impl Connection {
     ) {
         let engine = &self.server.engine;
         let is_empty = worker.reply.is_empty();
-        let may_defer = !is_empty && self.may_defer(worker.reply.len());
+        let may_defer = !is_empty && self.may_defer(worker.reply.whole_len());
         // Else the fence of the turn is in time for these replies, too.
         if !may_defer || !engine.is_write_behind() {
             worker.executor.end_batch(&self.server);
@@ -52,34 +62,37 @@ impl Connection {
             && engine.sync_policy() == SyncPolicy::Always
             && engine.durable() < required;
         let defer = may_defer && (!hold || engine.is_write_behind());
-        let mut bytes = worker.reply.bytes();
         // As in Redis, what has just been answered counts before anything of it is sent.
-        let unsent = self.output.len() - self.sent + bytes.len();
+        let unsent = self.output.unsent() + worker.reply.whole_len();
         let limit = self.server.output_limit_of(&self.session);
         if limit.enforce(&self.session, unsent as u64) {
             worker.reply.truncate(0);
             return;
         }
         self.deferred = defer;
-        if self.output.is_empty() && !hold && !defer {
-            match self.stream.poll_write(cx, bytes) {
-                Poll::Ready(Ok(count)) => {
-                    self.count_output(count);
-                    bytes = &bytes[count..];
-                }
-                Poll::Ready(Err(_)) => {
-                    self.closing = true;
-                    bytes = &[];
-                }
-                Poll::Pending => {}
+        let at_once = self.output.is_empty() && !hold && !defer;
+        if hold {
+            self.held.push_back((self.output.end(), required));
+        }
+        let mut sent = 0;
+        let has_values = worker.reply.has_values();
+        if at_once && !has_values {
+            // Most replies are sent from where they are.
+            let bytes = worker.reply.bytes();
+            if let Poll::Ready(written) = self.stream.poll_write(cx, &[IoSlice::new(bytes)]) {
+                sent = self.has_written(written).unwrap_or(bytes.len());
             }
         }
-        if !bytes.is_empty() {
-            if hold {
-                self.held.push_back((self.output.len(), required));
+        self.output.extend_from(&mut worker.reply, sent);
+        if at_once && has_values {
+            let end = self.output.end();
+            if let Poll::Ready(written) = self.output.poll_send(end, &mut self.stream, cx)
+                && self.has_written(written).is_none()
+            {
+                self.output.clear();
             }
-            self.output.extend_from_slice(bytes);
-        } else if self.output.is_empty() {
+        }
+        if self.output.is_empty() {
             self.session.above_soft_limit(false);
         }
         worker.reply.truncate(0);
@@ -89,7 +102,7 @@ impl Connection {
     /// Appends the outbox to the connection's replies. If the connection does not read, the outbox stays where its size is
     /// monitored. While a helper runs a request, its reply may already exist.
     pub(super) fn empty_outbox(&mut self) {
-        let unsent = (self.output.len() - self.sent) as u64;
+        let unsent = self.output.unsent() as u64;
         let pause = self.server.settings.output_limit.pause_bytes();
         let helped = matches!(self.parked, Some(Parked::Helper(_) | Parked::Unsent));
         if self.session.outbox.bytes() == 0 || helped || unsent > pause {
@@ -98,10 +111,11 @@ impl Connection {
         let parcel = self.session.outbox.take();
         self.closing |= parcel.is_last;
         if self.server.engine.sync_policy() == SyncPolicy::Always {
-            let start = self.output.len();
-            self.held.extend(parcel.marks.into_iter().map(|(at, required)| (start + at, required)));
+            let start = self.output.end();
+            let marks = parcel.marks.into_iter();
+            self.held.extend(marks.map(|(at, required)| (start + at as u64, required)));
         }
-        self.output.extend(parcel.bytes);
+        self.output.extend(&parcel.bytes);
     }
 
     /// Sends what may leave.
@@ -109,7 +123,7 @@ impl Connection {
         &mut self,
         worker: &mut WorkerState,
         cx: &mut Context<'_>,
-    ) -> std::io::Result<()> {
+    ) -> io::Result<()> {
         if std::mem::take(&mut self.deferred) {
             worker.executor.end_batch(&self.server);
         }
@@ -130,25 +144,17 @@ impl Connection {
             }
             worker.wake_when_durable(&mut self.holding_round, cx);
         }
-        while self.sent < end {
-            match self.stream.poll_write(cx, &self.output[self.sent..end]) {
-                Poll::Ready(Ok(count)) => {
-                    self.sent += count;
-                    self.count_output(count);
-                }
+        while self.output.has_before(end) {
+            match self.output.poll_send(end, &mut self.stream, cx) {
+                Poll::Ready(Ok(count)) => self.count_output(count),
                 Poll::Ready(Err(error)) => return Err(error),
                 Poll::Pending => break,
             }
         }
-        if self.sent == self.output.len() {
-            self.all_is_sent();
-        } else if self.sent > self.output.len() / 2 {
-            let sent = std::mem::take(&mut self.sent);
-            self.output.drain(..sent);
-            self.held.iter_mut().for_each(|(at, _)| *at -= sent);
+        if self.output.is_empty() {
+            self.session.above_soft_limit(false);
         }
-        let unsent = self.output.len() - self.sent;
-        self.session.output_bytes.store(unsent, Ordering::Relaxed);
+        self.session.output_bytes.store(self.output.unsent(), Ordering::Relaxed);
         Ok(())
     }
 
@@ -160,14 +166,13 @@ impl Connection {
         }
         let end = self.end_of_durable();
         // The task meets an error again.
-        if end > self.sent
-            && let Ok(count) = self.stream.try_write(&self.output[self.sent..end])
+        if self.output.has_before(end)
+            && let Ok(count) = self.output.try_send(end, &mut self.stream)
         {
-            self.sent += count;
             self.count_output(count);
         }
-        if self.sent == self.output.len() {
-            self.all_is_sent();
+        if self.output.is_empty() {
+            self.session.above_soft_limit(false);
         } else {
             self.session.wake_task();
         }
@@ -175,21 +180,15 @@ impl Connection {
         self.note_memory();
     }
 
-    /// Releases durable replies; returns where in `output` they end, which is as far as may be sent. In order:
+    /// Releases durable replies; returns the position in `output` at which they end, which is as far as may be sent. In order:
     /// a reply may need less than one before it (N13).
-    fn end_of_durable(&mut self) -> usize {
+    fn end_of_durable(&mut self) -> u64 {
         if !self.held.is_empty() {
             let durable = self.server.engine.durable();
             while self.held.front().is_some_and(|&(_, required)| required <= durable) {
                 self.held.pop_front();
             }
         }
-        self.held.front().map_or(self.output.len(), |&(at, _)| at)
-    }
-
-    fn all_is_sent(&mut self) {
-        self.output = Vec::new();
-        self.sent = 0;
-        self.session.above_soft_limit(false);
+        self.held.front().map_or(self.output.end(), |&(at, _)| at)
     }
 }

@@ -3,7 +3,7 @@
 use crate::tls::TlsStream;
 use bytes::BufMut;
 use std::future::Future;
-use std::io;
+use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, Interest};
@@ -66,25 +66,37 @@ impl Stream {
             }
     }
 
-    /// Writes once; `Pending` means that the socket is full. The next write must then begin with these bytes.
+    /// Writes these parts, once; `Pending` means that the socket is full. The next write must then begin with these bytes.
     pub(super) fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
-        bytes: &[u8],
+        parts: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        fn write<S: AsyncWrite + Unpin>(
+            stream: &mut S,
+            cx: &mut Context<'_>,
+            parts: &[IoSlice<'_>],
+        ) -> Poll<io::Result<usize>> {
+            match parts {
+                [bytes] => Pin::new(stream).poll_write(cx, bytes),
+                _ => Pin::new(stream).poll_write_vectored(cx, parts),
+            }
+        }
         match self {
-            Self::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
-            Self::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
-            Self::Tls(stream) => stream.poll_write(cx, bytes),
+            Self::Tcp(stream) => write(stream, cx, parts),
+            Self::Unix(stream) => write(stream, cx, parts),
+            Self::Tls(stream) => stream.poll_write(cx, parts.first().map_or(&[], |part| part)),
         }
     }
 
     /// Writes once, without asking to be woken when the socket is full.
-    pub(super) fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::Tcp(stream) => stream.try_write(bytes),
-            Self::Unix(stream) => stream.try_write(bytes),
-            Self::Tls(stream) => stream.try_write(bytes),
+    pub(super) fn try_write(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        match (self, parts) {
+            (Self::Tcp(stream), [bytes]) => stream.try_write(bytes),
+            (Self::Unix(stream), [bytes]) => stream.try_write(bytes),
+            (Self::Tcp(stream), _) => stream.try_write_vectored(parts),
+            (Self::Unix(stream), _) => stream.try_write_vectored(parts),
+            (Self::Tls(stream), _) => stream.try_write(parts.first().map_or(&[], |part| part)),
         }
     }
 

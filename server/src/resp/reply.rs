@@ -1,5 +1,6 @@
 //! Replies: RESP2 or RESP3 bytes appended to a connection's output buffer.
 
+use sexton_engine::HeldValue;
 use sexton_persistence::aof::write_header;
 
 /// Bytes of the longest header: its kind, a number, CR and LF.
@@ -14,6 +15,8 @@ pub struct Reply {
     end_max: usize,
     /// Some were.
     is_cut: bool,
+    /// Values that are not in the buffer, each with its position in there.
+    values: Vec<(usize, HeldValue)>,
 }
 
 impl Reply {
@@ -34,9 +37,10 @@ impl Reply {
         self.resp3
     }
 
-    /// The bytes written so far.
+    /// The bytes written so far, without [values that are held](Self::bulk_held).
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
+        debug_assert!(self.values.is_empty(), "values that nobody sends");
         &self.buf
     }
 
@@ -51,6 +55,23 @@ impl Reply {
         self.buf.len()
     }
 
+    /// Length in bytes, with the values that are held.
+    #[must_use]
+    pub fn whole_len(&self) -> usize {
+        self.buf.len() + self.values.iter().map(|(_, value)| value.len()).sum::<usize>()
+    }
+
+    /// True when there are values that are held.
+    #[must_use]
+    pub fn has_values(&self) -> bool {
+        !self.values.is_empty()
+    }
+
+    /// The values that are held, each with the position in the bytes where it belongs.
+    pub fn take_values(&mut self) -> Vec<(usize, HeldValue)> {
+        std::mem::take(&mut self.values)
+    }
+
     /// True when nothing was written.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -60,6 +81,7 @@ impl Reply {
     /// Truncates the buffer to `len`.
     pub fn truncate(&mut self, len: usize) {
         self.buf.truncate(len);
+        while self.values.pop_if(|(at, _)| *at > len).is_some() {}
     }
 
     /// From here on no more than `bytes` are to be written, which memory allows; `u64::MAX` for no limit.
@@ -126,6 +148,13 @@ impl Reply {
             self.buf.extend_from_slice(bytes);
             self.buf.extend_from_slice(b"\r\n");
         }
+    }
+
+    /// A bulk string that is sent from where it is: only a connection may be written to, which knows of [values](Self::take_values).
+    pub fn bulk_held(&mut self, value: HeldValue) {
+        self.header(b'$', value.len() as i64);
+        self.values.push((self.buf.len(), value));
+        self.buf.extend_from_slice(b"\r\n");
     }
 
     /// Header of a bulk string of `len` bytes, whose [pieces](Self::bulk_piece) and [end](Self::bulk_end) follow.

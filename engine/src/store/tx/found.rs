@@ -47,6 +47,14 @@ impl<'a> Entry<'a> {
         }
     }
 
+    /// The entry in the table, where it is one.
+    pub(super) fn in_memory(&self) -> Option<EntryRef<'a>> {
+        match self.0 {
+            EntryOf::Table(entry) => Some(entry),
+            EntryOf::Past { .. } => None,
+        }
+    }
+
     /// True when its time has come at `now_ms`, or that of an element of it.
     #[must_use]
     #[inline]
