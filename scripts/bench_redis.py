@@ -237,7 +237,7 @@ def measure(args, candidate, row):
         candidate.sync()
         candidate.settle(float("inf"))
     client = ["taskset", "-c", "1"] + (["chrt", "-r", "1"] if args.realtime else [])
-    client += GENERATORS[args.generator](candidate, row)
+    client += GENERATORS[candidate.workload.generator or args.generator](candidate, row)
     is_subject = candidate.kind == args.subject
     debt_start = candidate.field(DEBT) if is_subject else None
     flushes = candidate.field(FLUSHES) if is_subject else None

@@ -27,11 +27,12 @@ class Workload:
 
     `words(value)` are those of redis-benchmark; `needs(count, value)` are commands that fill the server, with as many elements as
     the run has requests where that matters; `keys` is the range of random numbers, 0 for that of the run; `strings` says that the
-    keys of the run must be there as strings. What a run uses up (`consumed`) is filled in before each.
+    keys of the run must be there as strings. What a run uses up (`consumed`) is filled in before each. What redis-benchmark cannot send
+    is sent by another `generator`.
     """
 
-    def __init__(self, words, needs=None, keys=0, strings=False, consumed=False, value_bytes=0):
-        self.words, self.needs, self.keys = words, needs, keys
+    def __init__(self, words, needs=None, keys=0, strings=False, consumed=False, value_bytes=0, generator=None):
+        self.words, self.needs, self.keys, self.generator = words, needs, keys, generator
         self.strings, self.consumed, self.value_bytes = strings, consumed, value_bytes
 
     def range(self, keys):
@@ -122,6 +123,7 @@ STRINGS = {
     "setex": sent("SETEX", KEY, "100000", "VALUE", strings=True),
     "getrange": sent("GETRANGE", KEY, "8", "39", strings=True),
     "mset10": named("mset", strings=True),
+    "multi5": Workload(None, strings=True, generator="command_load"),
     "mget10": sent("MGET", *[KEY] * 10, strings=True),
 }
 SIZES = {f"{test}-{size}": named(test, strings=True, value_bytes=size)

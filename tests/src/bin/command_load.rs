@@ -2,7 +2,8 @@
 //!
 //! `command_load PORT COMMAND REQUESTS LEAST SECONDS CLIENTS PIPELINE KEYS VALUE_BYTES [FIRST|zipf|hot:N]`
 //!
-//! COMMAND: `set`, `get`, `incr`, `del`, `mset` (ten keys per request) or `expire`. Each client sends PIPELINE requests and
+//! COMMAND: `set`, `get`, `incr`, `del`, `mset` (ten keys per request), `multi5` (MULTI, five SETs and EXEC per request) or
+//! `expire`. Each client sends PIPELINE requests and
 //! waits for their replies. The run ends after REQUESTS, or after SECONDS once LEAST requests are done. Keys are
 //! redis-benchmark's (`key:` and twelve digits), drawn at random below KEYS. With FIRST they are sequential from there
 //! instead, modulo KEYS. With `zipf` they follow Zipf's law (0.99). With `hot:N` they are drawn uniformly
@@ -20,6 +21,8 @@ use tokio::net::TcpStream;
 
 /// Keys of one MSET, as redis-benchmark has them.
 const MSET_KEYS: usize = 10;
+/// SETs between MULTI and EXEC.
+const MULTI_SETS: u64 = 5;
 /// A time without replies that counts as a stall.
 const STALL: Duration = Duration::from_millis(20);
 const TIMELINE: Duration = Duration::from_millis(100);
@@ -34,6 +37,7 @@ enum Command {
     Incr,
     Del,
     Mset,
+    Multi,
     Expire,
 }
 
@@ -45,9 +49,15 @@ impl Command {
             "incr" => Self::Incr,
             "del" => Self::Del,
             "mset" => Self::Mset,
+            "multi5" => Self::Multi,
             "expire" => Self::Expire,
             _ => return None,
         })
+    }
+
+    /// Replies to one request.
+    fn replies(self) -> u64 {
+        if self == Self::Multi { MULTI_SETS + 2 } else { 1 }
     }
 }
 
@@ -156,25 +166,30 @@ impl Shared {
     /// Appends request number `at`.
     fn request(&self, out: &mut Vec<u8>, random: &mut Random, at: u64) {
         let settings = &self.settings;
-        let key = |number: u64| format!("key:{number:012}");
-        let first = key(self.number(random, at));
-        let first = first.as_bytes();
+        let key = |random: &mut Random, at: u64| {
+            format!("key:{:012}", self.number(random, at)).into_bytes()
+        };
+        let set = |out: &mut Vec<u8>, random: &mut Random, at: u64| {
+            let key = key(random, at);
+            encode(out, &[b"SET", &key, self.values.cut(random, settings.value_bytes)]);
+        };
         match settings.command {
-            Command::Set => {
-                let value = self.values.cut(random, settings.value_bytes);
-                encode(out, &[b"SET", first, value]);
+            Command::Set => set(out, random, at),
+            Command::Get => encode(out, &[b"GET", &key(random, at)]),
+            Command::Incr => encode(out, &[b"INCR", &[b"counter:", &*key(random, at)].concat()]),
+            Command::Del => encode(out, &[b"DEL", &key(random, at)]),
+            Command::Expire => encode(out, &[b"EXPIRE", &key(random, at), EXPIRE_S]),
+            Command::Multi => {
+                encode(out, &[b"MULTI"]);
+                (0..MULTI_SETS).for_each(|i| set(out, random, at * MULTI_SETS + i));
+                encode(out, &[b"EXEC"]);
             }
-            Command::Get => encode(out, &[b"GET", first]),
-            Command::Incr => encode(out, &[b"INCR", &[b"counter:", first].concat()]),
-            Command::Del => encode(out, &[b"DEL", first]),
-            Command::Expire => encode(out, &[b"EXPIRE", first, EXPIRE_S]),
             Command::Mset => {
-                let keys: Vec<String> = (0..MSET_KEYS as u64)
-                    .map(|i| key(self.number(random, at * MSET_KEYS as u64 + i)))
-                    .collect();
+                let keys: Vec<Vec<u8>> =
+                    (0..MSET_KEYS as u64).map(|i| key(random, at * MSET_KEYS as u64 + i)).collect();
                 let mut args: Vec<&[u8]> = vec![b"MSET"];
                 for key in &keys {
-                    args.extend([key.as_bytes(), self.values.cut(random, settings.value_bytes)]);
+                    args.extend([key, self.values.cut(random, settings.value_bytes)]);
                 }
                 encode(out, &args);
             }
@@ -216,7 +231,8 @@ async fn client(shared: Rc<Shared>, number: u64) -> io::Result<()> {
         (first..first + count).for_each(|at| shared.request(&mut request, &mut random, at));
         let begun = Instant::now();
         stream.write_all(&request).await?;
-        let mut left = count;
+        let each = shared.settings.command.replies();
+        let mut left = count * each;
         replies.clear();
         while left > 0 {
             let read = stream.read(&mut chunk).await?;
@@ -230,9 +246,11 @@ async fn client(shared: Rc<Shared>, number: u64) -> io::Result<()> {
                 whole += 1;
             }
             replies.drain(..at);
+            let requests_left = left.div_ceil(each);
             left -= whole;
-            if whole > 0 {
-                shared.arrived(begun, whole);
+            let answered = requests_left - left.div_ceil(each);
+            if answered > 0 {
+                shared.arrived(begun, answered);
             }
         }
     }
