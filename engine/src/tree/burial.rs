@@ -11,6 +11,10 @@ use std::sync::Arc;
 /// Least share of dead keys or blocks in a table, in percent, at which its rewrite pays.
 const DENSITY_PERCENT_MIN: u64 = 25;
 
+/// Threshold while keys are being deleted: a table that has some dead will soon have more, and who waits until the half is dead
+/// rewrites a key for each that goes, not three.
+const DELETING_PERCENT_MIN: u64 = 50;
+
 /// Threshold while the cemetery is too large.
 const PRESSED_PERCENT_MIN: u64 = 10;
 
@@ -31,6 +35,7 @@ pub struct BurialTally<'a> {
     tables: HashMap<u64, Dead, foldhash::fast::FixedState>,
     is_pressed: bool,
     is_at_rest: bool,
+    is_deleting: bool,
     is_short_of_room: bool,
 }
 
@@ -45,6 +50,7 @@ impl<'a> BurialTally<'a> {
             tables: HashMap::default(),
             is_pressed: false,
             is_at_rest: false,
+            is_deleting: false,
             is_short_of_room: false,
         }
     }
@@ -61,6 +67,13 @@ impl<'a> BurialTally<'a> {
     #[must_use]
     pub fn short_of_room(mut self, is_short: bool) -> Self {
         self.is_short_of_room = is_short;
+        self
+    }
+
+    /// Many keys are being deleted: only tables with more dead are worth it.
+    #[must_use]
+    pub fn while_deleting(mut self, is_deleting: bool) -> Self {
+        self.is_deleting = is_deleting;
         self
     }
 
@@ -86,10 +99,11 @@ impl<'a> BurialTally<'a> {
         if self.is_short_of_room {
             return SHORT_PERCENT_MIN;
         }
-        match (self.is_pressed, self.is_at_rest) {
-            (true, _) => PRESSED_PERCENT_MIN,
-            (false, true) => REST_PERCENT_MIN,
-            (false, false) => DENSITY_PERCENT_MIN,
+        match self {
+            Self { is_pressed: true, .. } => PRESSED_PERCENT_MIN,
+            Self { is_at_rest: true, .. } => REST_PERCENT_MIN,
+            Self { is_deleting: true, .. } => DELETING_PERCENT_MIN,
+            _ => DENSITY_PERCENT_MIN,
         }
     }
 
@@ -197,8 +211,8 @@ impl<'a> BurialTally<'a> {
 
     /// The rewrites to do next, at most `number`, the most urgent first: a table with a grave at or
     /// below `overdue` (a delete whose deadline nears), oldest first; else the table with the
-    /// largest share of dead keys or blocks, from a quarter on, at rest from a tenth, while room is short from a
-    /// thirtieth; while the cemetery is too large from a tenth on, and by graves a byte. In level 0 all its tables are
+    /// largest share of dead keys or blocks, from a quarter on, while many are deleted from a half, at rest from a tenth, while
+    /// room is short from a thirtieth; while the cemetery is too large from a tenth on, and by graves a byte. In level 0 all its tables are
     /// merged, since their order is that of the flushes, and nothing is picked besides.
     #[must_use]
     pub fn picks(&self, overdue: Seq, options: &CompactionOptions, number: usize) -> Vec<Job> {

@@ -219,6 +219,7 @@ impl Engine {
         let min_reader = if self.separates() { mark } else { self.snapshots_through(mark)[0] };
         let mut tally = BurialTally::new(version, min_reader)
             .pressed(self.cemetery_is_pressed())
+            .while_deleting(inner.graveyard.spill.deletes_go_on())
             .short_of_room(inner.upkeep.room.is_short());
         let runs = inner.graveyard.spill.runs.load();
         let mut oldest = Seq::MAX;

@@ -19,6 +19,9 @@ const FREEZE_BYTES_MAX: u64 = 24 << 20;
 /// they cover would otherwise stay on the disk, and in the way of scans, until the next write.
 const REST_BYTES_MIN: u64 = 256 << 10;
 
+/// Deletes go on when there are new graves of so many bytes, or of those that freeze the memtable divided by this.
+const GO_ON_SHARE: u64 = 4;
+
 /// How long deletes must have been over for that.
 const REST_MS: u64 = 2000;
 
@@ -89,11 +92,22 @@ impl Spill {
     pub(in crate::store) fn note_grave(&self, key_bytes: usize) -> bool {
         let bytes = memory_of_grave(key_bytes) as u64;
         let before = self.unmarked_bytes.fetch_add(bytes, Ordering::Relaxed);
-        let limit = match self.max_bytes() {
+        let limit = self.freeze_bytes();
+        before / limit != (before + bytes) / limit
+    }
+
+    /// Bytes of new graves that freeze the memtable.
+    fn freeze_bytes(&self) -> u64 {
+        match self.max_bytes() {
             0 => FREEZE_BYTES_MAX,
             max => FREEZE_BYTES_MAX.min(max / FREEZE_SHARE).max(1),
-        };
-        before / limit != (before + bytes) / limit
+        }
+    }
+
+    /// True when so many graves were opened since the last freeze that more are to be expected.
+    pub(in crate::store) fn deletes_go_on(&self) -> bool {
+        let many = REST_BYTES_MIN.min(self.freeze_bytes() / GO_ON_SHARE);
+        self.unmarked_bytes.load(Ordering::Relaxed) >= many
     }
 
     /// All graves there are belong to a frozen memtable now; answers the bytes of those that did not before.
