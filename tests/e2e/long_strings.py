@@ -201,6 +201,64 @@ def check_others(steps, mb):
                         f"half within {half_ms:.2f} ms, 99.9 % within {late_ms:.1f} ms, the longest {longest_ms:.0f} ms")
 
 
+def check_sent_values(steps, name, options, rng):
+    """Replies of clients that read late, while another overwrites, edits and deletes what they asked for: each is a value that was there."""
+    lengths = (8000, 16_384, 100_000, 400_000)
+    # More of a cache than it keeps.
+    keys = [b"v:%d" % number for number in range(700 if "maxmemory" in options else 30)]
+    values, known, number = {}, {None}, 0
+    with Server("sexton", {"appendonly": "yes", "client-output-buffer-limit": "normal 0 0 0", **options}) as server:
+        writer = server.connect(timeout_s=120)
+
+        def write(key):
+            nonlocal number
+            number += 1
+            mark, old = b"%08d" % number, values.get(key)
+            # What was evicted cannot be edited.
+            kind = rng.randrange(10) if old and "maxmemory" not in options else 0
+            if kind < 6:
+                values[key] = mark * (rng.choice(lengths) // 8)
+                writer.cmd("SET", key, values[key])
+            elif kind < 7:
+                del values[key]
+                writer.cmd("DEL", key)
+            elif kind < 8:
+                writer.cmd("EXPIRE", key, 1000)
+            elif kind < 9:
+                values[key] = old + mark
+                writer.cmd("APPEND", key, mark)
+            else:
+                values[key] = mark + old[8:]
+                writer.cmd("SETRANGE", key, 0, mark)
+            known.add(hash(values.get(key)) if key in values else None)
+
+        for key in keys:
+            write(key)
+        wrong = missing = answered = 0
+        for _ in range(8):
+            readers = [server.connect(timeout_s=120) for _ in range(4)]
+            for reader in readers:
+                reader.send([[b"GET", rng.choice(keys)] for _ in range(40)] + [[b"ECHO", b"all"]])
+            for _ in range(60):
+                write(rng.choice(keys))
+            for reader in readers:
+                for _ in range(40):
+                    value = reader.read_node().value
+                    answered += 1
+                    missing += value is None
+                    wrong += (None if value is None else hash(value)) not in known
+                wrong += reader.read_node().value != b"all"
+                reader.close()
+        steps.check(f"values that change while they are sent, {name}", wrong == 0 and 0 < missing < answered / 2,
+                    f"{wrong} of {answered} replies were never a value, {missing} are nil")
+        held_bytes = 0
+        for _ in range(1000):
+            held_bytes = int(server.info()["mem_clients_normal"])
+            if held_bytes < 1 << 20:
+                break
+        steps.check(f"nothing is held for clients that are gone, {name}", held_bytes < 1 << 20, f"{held_bytes} bytes")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--edits", type=int, default=600)
@@ -219,6 +277,12 @@ def main():
     check_edits(steps, "write-behind", wbl, args.edits // 2, args.seed + 4, env=env)
     shutil.rmtree(place)
     check_longer_than_loads(steps)
+    rng = random.Random(args.seed)
+    for name, options in {
+        "everysec": {}, "always": {"appendfsync": "always"}, "without a log": {"appendonly": "no"},
+        "shared with memtables": {"appendonly": "no", "share-values": "yes"}, "as a cache": {"maxmemory": "96mb", "maxmemory-policy": "allkeys-lru"},
+    }.items():
+        check_sent_values(steps, name, options, rng)
     always = {"appendfsync": "always"}
     for number, (name, options) in enumerate({
         "always": always,

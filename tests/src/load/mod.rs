@@ -28,13 +28,23 @@ pub fn reply_len(bytes: &[u8]) -> io::Result<Option<usize>> {
     let Some(line) = bytes.iter().position(|&byte| byte == b'\n').filter(|&at| at > 0) else {
         return Ok(None);
     };
+    let number = || {
+        let text = String::from_utf8_lossy(&bytes[1..line - 1]);
+        text.parse::<i64>().map_err(io::Error::other)
+    };
     match bytes[0] {
         b'+' | b':' => Ok(Some(line + 1)),
         b'$' => {
-            let text = String::from_utf8_lossy(&bytes[1..line - 1]);
-            let length: i64 = text.parse().map_err(io::Error::other)?;
-            let whole = line + 1 + usize::try_from(length).map_or(0, |n| n + 2);
+            let whole = line + 1 + usize::try_from(number()?).map_or(0, |n| n + 2);
             Ok((bytes.len() >= whole).then_some(whole))
+        }
+        b'*' => {
+            let mut whole = line + 1;
+            for _ in 0..number()? {
+                let Some(item) = reply_len(&bytes[whole..])? else { return Ok(None) };
+                whole += item;
+            }
+            Ok(Some(whole))
         }
         _ => Err(io::Error::other(String::from_utf8_lossy(&bytes[..line]).into_owned())),
     }
