@@ -4,13 +4,14 @@ use super::kept_removal::Removal;
 use super::kept_search::KeptSearch;
 use super::{
     Args, CommandError, CommandSpec, LogWait, LongReply, OnDatabases, Past, SnapshotSession, Tally,
+    Transaction,
 };
 use crate::auth::{Denial, Identity};
 use crate::blocking::Waiter;
 use crate::events::pubsub::{Kind, Subscriptions};
 use crate::keyspace::Pins;
 use crate::number::parse_i64;
-use crate::resp::{PackedRequest, pack};
+use crate::resp::PackedRequest;
 use crate::scripting::Running;
 use crate::server::Server;
 use crate::session::{ReplyMode, Session, TrackingMode};
@@ -41,6 +42,8 @@ pub struct Client {
     pub resp3: bool,
     /// Queued commands, between MULTI and EXEC.
     pub transaction: Option<Box<Transaction>>,
+    /// The buffers of the last one.
+    pub spare_transaction: Option<Box<Transaction>>,
     /// Keys of WATCH.
     pub watched: Vec<Watched>,
     /// Bytes of their names.
@@ -182,47 +185,6 @@ pub struct Watched {
     expire_at_ms: u64,
 }
 
-/// Commands queued by MULTI.
-#[derive(Debug, Default)]
-pub struct Transaction {
-    /// In order of arrival.
-    pub queued: Vec<Queued>,
-    /// The database that the last SELECT among them leads to.
-    pub db: Option<usize>,
-    /// A command could not be queued: EXEC answers EXECABORT.
-    pub failed: bool,
-}
-
-/// One queued command with a copy of its arguments.
-#[derive(Debug)]
-pub struct Queued {
-    /// Its row of the command table.
-    pub spec: &'static CommandSpec,
-    bytes: Vec<u8>,
-    ranges: Vec<(u32, u32)>,
-}
-
-impl Queued {
-    /// Memory that it takes.
-    #[must_use]
-    pub fn memory_bytes(&self) -> usize {
-        self.bytes.capacity() + self.ranges.capacity() * size_of::<(u32, u32)>() + size_of::<Self>()
-    }
-
-    /// Copies a request.
-    #[must_use]
-    pub fn new(spec: &'static CommandSpec, args: Args<'_>) -> Self {
-        let (bytes, ranges) = pack(args.from(0));
-        Self { spec, bytes, ranges }
-    }
-
-    /// The arguments.
-    #[must_use]
-    pub fn args(&self) -> Args<'_> {
-        Args::new(&self.bytes, &self.ranges)
-    }
-}
-
 impl Client {
     /// The state of a connection that was just accepted and listed.
     #[must_use]
@@ -283,7 +245,9 @@ impl Client {
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         let search_bytes = self.search.as_ref().map_or(0, |kept| kept.memory_bytes());
-        size_of::<Self>() + 2 * self.name_bytes() + search_bytes
+        let spare = self.spare_transaction.as_ref();
+        let spare_bytes = spare.map_or(0, |spare| size_of_val(&**spare) + spare.held_bytes());
+        size_of::<Self>() + 2 * self.name_bytes() + search_bytes + spare_bytes
     }
 
     /// The reply to the current request reveals a write that must be durable first (N13).
@@ -311,24 +275,23 @@ impl Client {
 
     /// MULTI: commands are queued from now on.
     pub fn start_transaction(&mut self) {
-        self.transaction = Some(Box::default());
+        self.transaction = Some(self.spare_transaction.take().unwrap_or_default());
         self.session.queued.store(1, Ordering::Relaxed);
         self.session.queued_bytes.store(0, Ordering::Relaxed);
     }
 
     /// Queues a command; not where EXEC will fail anyway.
-    pub fn queue(&mut self, queued: Queued) {
+    pub fn queue(&mut self, spec: &'static CommandSpec, args: Args<'_>) {
         let is_lost = self.watch_dirty.load(Ordering::Acquire);
         if let Some(transaction) = &mut self.transaction
             && !(is_lost || transaction.failed)
         {
-            if queued.spec.on_databases == OnDatabases::Selects {
-                let db = parse_i64(queued.args().get(1)).and_then(|db| usize::try_from(db).ok());
+            if spec.on_databases == OnDatabases::Selects {
+                let db = parse_i64(args.get(1)).and_then(|db| usize::try_from(db).ok());
                 transaction.db = db.filter(|&db| db < self.databases).or(transaction.db);
             }
-            transaction.queued.push(queued);
-            self.session.queued.store(transaction.queued.len() + 1, Ordering::Relaxed);
-            let bytes = transaction.queued.last().map_or(0, Queued::memory_bytes);
+            let bytes = transaction.push(spec, args);
+            self.session.queued.store(transaction.len() + 1, Ordering::Relaxed);
             self.session.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
         }
     }
@@ -348,7 +311,14 @@ impl Client {
 
     /// RESET, DISCARD: drops a transaction. Its watches are removed by [`Client::unwatch`].
     pub fn discard_transaction(&mut self) {
-        self.transaction = None;
+        if let Some(transaction) = self.transaction.take() {
+            self.end_transaction(transaction);
+        }
+    }
+
+    /// EXEC has run it, or will not.
+    pub(super) fn end_transaction(&mut self, transaction: Box<Transaction>) {
+        self.spare_transaction = transaction.emptied();
         self.session.queued.store(0, Ordering::Relaxed);
         self.session.queued_bytes.store(0, Ordering::Relaxed);
     }

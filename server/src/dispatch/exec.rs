@@ -4,14 +4,14 @@ use super::after::{
     account, count, count_calls, drop_if_muted, finish, refuse, show_monitors, write_error,
 };
 use super::call::{Called, call, run_guarded};
-use super::client::{Client, Queued, ScriptTurn, ScriptWants};
+use super::client::{Client, ScriptTurn, ScriptWants};
 use super::commit::{commit, publish, take_back};
 use super::heavy::LARGE_REQUEST_BYTES;
 use super::latch::{Scope, each_key};
 use super::load::{Slots, cold_keys, cold_pages, wants};
 use super::{
-    Args, Class, CommandError, CommandSpec, Ctx, Executor, Flags, OnDatabases, Outcome, Table,
-    Traits, selected_db,
+    Args, Class, CommandError, CommandSpec, Ctx, Executor, Flags, OnDatabases, Outcome, Queued,
+    Table, Traits, Transaction, selected_db,
 };
 use crate::auth::Context;
 use crate::events::Changes;
@@ -25,11 +25,15 @@ use std::time::Instant;
 
 /// The cold keys that the queued commands will access, and the cold pages that they will probably access. Each key is looked up
 /// in the database that it will be in by then.
-fn find_all_cold(server: &Server, mut db: usize, queued: &[Queued], tx: &mut Tx<'_>) -> Vec<Want> {
+fn find_all_cold(
+    server: &Server,
+    mut db: usize,
+    queued: &Transaction,
+    tx: &mut Tx<'_>,
+) -> Vec<Want> {
     let mut cold = Vec::new();
     let mut slots = Slots::NOW;
-    for queued in queued {
-        let (spec, args) = (queued.spec, queued.args());
+    for Queued { spec, args } in queued.queued() {
         if matches!(spec.class, Class::Keyed | Class::Exclusive) {
             cold.extend(wants(cold_keys(server, (db, &slots), spec, args, &[], tx)));
             cold.extend(cold_pages(server, (db, &slots), spec, args, tx));
@@ -46,16 +50,16 @@ fn latch_all<'h>(
     hashes: &'h mut Vec<u64>,
     server: &Server,
     client: &Client,
-    queued: &[Queued],
+    queued: &Transaction,
 ) -> Latched<'h> {
     hashes.clear();
     // A script may need more than it names, and EXEC cannot begin again.
     let needs_all = |class| matches!(class, Class::Offload | Class::Exclusive | Class::Script);
-    if queued.iter().any(|queued| needs_all(queued.spec.class)) {
+    if queued.queued().any(|queued| needs_all(queued.spec.class)) {
         return Latched::All;
     }
-    for queued in queued.iter().filter(|queued| queued.spec.class == Class::Keyed) {
-        each_key(queued.spec, queued.args(), |key| hashes.push(server.engine.hash(key)));
+    for queued in queued.queued().filter(|queued| queued.spec.class == Class::Keyed) {
+        each_key(queued.spec, queued.args, |key| hashes.push(server.engine.hash(key)));
     }
     hashes.extend(client.watched_keys().map(|key| server.engine.hash(key)));
     Latched::Hashes(hashes)
@@ -96,11 +100,11 @@ struct Ran<'q> {
     /// The database of each command, for MONITOR.
     dbs: Vec<usize>,
     /// Commands that may not run under a latch, where their replies belong, and whether those are dropped.
-    surveys: Vec<(&'q Queued, usize, bool)>,
+    surveys: Vec<(Queued<'q>, usize, bool)>,
     /// What scripts have left to do.
     scripts: Vec<ScriptTurn>,
     /// Executions that are not counted yet, each with its time in microseconds.
-    uncounted: Vec<(&'q Queued, u64, Called)>,
+    uncounted: Vec<(Queued<'q>, u64, Called)>,
 }
 
 impl Calls<'_> {
@@ -111,14 +115,14 @@ impl Calls<'_> {
     fn run<'q>(
         self,
         client: &mut Client,
-        all: &'q [Queued],
+        all: &'q Transaction,
         (tx, changes): (&mut Tx<'_>, &mut Changes),
         out: &mut Reply,
     ) -> Result<Ran<'q>, (&'static str, CommandError)> {
         let Self { table, worker, server, now_ms, running, may_hand_over } = self;
         // A script counts as several: it says so only when it has run.
         let writes: usize = all
-            .iter()
+            .queued()
             .map(|queued| match queued.spec.class {
                 Class::Script => 2,
                 _ => usize::from(queued.spec.flags.contains(Flags::WRITE)),
@@ -139,8 +143,8 @@ impl Calls<'_> {
             scripts: Vec::new(),
             uncounted: Vec::new(),
         };
-        for queued in all {
-            let (spec, args) = (queued.spec, queued.args());
+        for queued in all.queued() {
+            let Queued { spec, args } = queued;
             ran.dbs.push(client.db);
             if spec.class == Class::Survey {
                 ran.surveys.push((queued, out.len(), client.reply_mode.is_muted()));
@@ -191,7 +195,7 @@ impl Calls<'_> {
             }
         }
         for &(queued, time_us, called) in &ran.uncounted {
-            count(worker, server, client, queued.spec, queued.args(), time_us, called);
+            count(worker, server, client, queued.spec, queued.args, time_us, called);
         }
         if writes > 1 {
             tx.log(client.db, b"*1\r\n$4\r\nEXEC\r\n");
@@ -204,12 +208,12 @@ impl Calls<'_> {
     fn survey(
         self,
         client: &mut Client,
-        queued: &Queued,
+        queued: Queued<'_>,
         changes: &mut Changes,
         (out, at, is_muted): (&mut Reply, usize, bool),
     ) {
         let Self { table, worker, server, now_ms, .. } = self;
-        let (spec, args, begun) = (queued.spec, queued.args(), Instant::now());
+        let (spec, args, begun) = (queued.spec, queued.args, Instant::now());
         let behind = out.buf_mut().split_off(at);
         let mut ctx = Ctx { server, client, table, args, spec, out, tx: None, changes, now_ms };
         let result = run_guarded(&mut ctx).unwrap_or_else(Err);
@@ -248,7 +252,7 @@ impl Executor {
             self.account_exec(server, client, args, started, (called, 0));
             return Outcome::Done(0);
         }
-        let has = |class| transaction.queued.iter().any(|queued| queued.spec.class == class);
+        let has = |class| transaction.queued().any(|queued| queued.spec.class == class);
         let has_script = has(Class::Script);
         let is_large = client.queued_bytes() > LARGE_REQUEST_BYTES || client.is_heavy;
         if (has(Class::Offload) || has_script || is_large) && !self.may_block {
@@ -256,12 +260,10 @@ impl Executor {
             return Outcome::Offload;
         }
         let engine = &server.engine;
-        let sets = transaction
-            .queued
-            .iter()
-            .any(|queued| queued.spec.traits.has(Traits::CHANGES_SETTINGS));
+        let sets =
+            transaction.queued().any(|queued| queued.spec.traits.has(Traits::CHANGES_SETTINGS));
         let _hold = sets.then(|| server.config.hold());
-        let latched = latch_all(&mut self.hashes, server, client, &transaction.queued);
+        let latched = latch_all(&mut self.hashes, server, client, &transaction);
         let (running_scripts, shards) = (&server.running_scripts, Engine::shard_bits(latched));
         let occupied = match has_script {
             true => Some(running_scripts.start(shards)),
@@ -287,20 +289,20 @@ impl Executor {
             self.account_exec(server, client, args, started, (Called { failed: false }, required));
             return Outcome::Done(required);
         }
-        let cold = find_all_cold(server, client.db, &transaction.queued, &mut tx);
+        let cold = find_all_cold(server, client.db, &transaction, &mut tx);
         if !cold.is_empty() {
             drop(tx);
             client.transaction = Some(transaction);
             return Outcome::Cold(cold);
         }
         let may_hand_over = !(self.may_block || self.replaying)
-            && transaction.queued.iter().all(|queued| does_nothing_before_the_end(queued.spec));
+            && transaction.queued().all(|queued| does_nothing_before_the_end(queued.spec));
 
         let (mark, db_before) = (out.len(), client.db);
         let running = occupied.as_ref().filter(|_| has_script).map(|occupied| &occupied.running);
         let (table, worker) = (self.table, self.worker);
         let calls = Calls { table, worker, server, now_ms, running, may_hand_over };
-        let ran = calls.run(client, &transaction.queued, (&mut tx, &mut self.changes), out);
+        let ran = calls.run(client, &transaction, (&mut tx, &mut self.changes), out);
         if let Err((name, _)) = ran
             && client.is_heavy
             && may_hand_over
@@ -336,14 +338,15 @@ impl Executor {
             publish(server, client, &mut self.changes, (&mut *out, mark), ran.writes, ended);
         drop(occupied);
         let mut scripts = ran.scripts.into_iter();
-        for (queued, db) in transaction.queued.iter().zip(ran.dbs) {
-            show_monitors(server, db, client, queued.spec, queued.args(), required);
+        for (queued, db) in transaction.queued().zip(ran.dbs) {
+            show_monitors(server, db, client, queued.spec, queued.args, required);
             if queued.spec.class == Class::Script
                 && let Some(turn) = scripts.next()
             {
                 finish(server, turn, required);
             }
         }
+        client.end_transaction(transaction);
         self.account_exec(server, client, args, started, (called, required));
         Outcome::Done(required)
     }

@@ -2,7 +2,7 @@
 
 use super::after::{account, drop_if_muted, refuse, refuse_cut, show_monitors, write_error};
 use super::call::{Called, answer_from_the_past, answer_long, call, call_missing, read_snapshot};
-use super::client::{Client, Queued};
+use super::client::Client;
 use super::commit::{commit, publish, take_back, tell};
 use super::exec::abort;
 use super::fast_counts::{FastCounts, PlainSpecs};
@@ -156,7 +156,7 @@ impl Executor {
             Ok((spec, Verdict::Run)) => self.run(server, client, spec, args, out, now_ms),
             Ok((_, Verdict::Exec)) => self.exec(server, client, args, out, now_ms),
             Ok((spec, Verdict::Queue)) => {
-                client.queue(Queued::new(spec, args));
+                client.queue(spec, args);
                 out.simple("QUEUED");
                 drop_if_muted(client, out, mark);
                 Outcome::Done(0)

@@ -8,7 +8,7 @@ use super::entry::kept_access;
 use super::fast_counts::PlainSpecs;
 use super::left_out::{Step, left_out};
 use super::obstacles::Obstacles;
-use super::{Args, CommandSpec, Purpose};
+use super::{Args, Class, CommandSpec, Flags, Purpose, Traits};
 use crate::events::Event;
 use crate::keyspace::{StringView, Written};
 use crate::resp::Reply;
@@ -16,20 +16,62 @@ use crate::server::Server;
 use sexton_engine::{Found, Key, Latched, Seq, Tx, TxBuf};
 use std::sync::atomic::Ordering;
 
+/// How the requests of a client may be run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// By [`Executor::fast_get`], [`Executor::fast_set`] and [`Executor::run_short`], which leave out what no obstacle makes unnecessary.
+    Short,
+    /// By [`Executor::fast_queue`]: the client is in a transaction, which is the only obstacle.
+    Queue,
+    /// By [`Executor::execute`] only.
+    Long,
+}
+
 /// Bytes of a value from which on it is sent from where it is. A shorter one is copied in less time than its part of a write takes.
 const HELD_MIN_BYTES: usize = 16 << 10;
 
 impl Executor {
-    /// True while plain GETs and SETs of this client may take [`Executor::fast_get`] and
-    /// [`Executor::fast_set`], which leave out what these conditions make unnecessary. To be asked
-    /// again after every other command.
+    /// How requests of this client may be run. To be asked again after every command that has taken the long way.
     #[must_use]
-    pub fn is_fast(&self, server: &Server, client: &Client) -> bool {
+    pub fn way(&self, server: &Server, client: &Client) -> Way {
         let behind = Obstacles::behind_the_gate(server, client);
-        self.plain.is_some() && Obstacles::of(server, client).and(behind).is_empty()
+        match Obstacles::of(server, client).and(behind) {
+            _ if self.plain.is_none() => Way::Long,
+            obstacles if obstacles.is_empty() => Way::Short,
+            Obstacles::IN_TRANSACTION if client.waiter.is_none() => Way::Queue,
+            _ => Way::Long,
+        }
     }
 
-    /// Like [`Self::is_fast`], but for writes: false while they are refused or paced.
+    /// True while plain GETs and SETs of this client may take [`Executor::fast_get`] and [`Executor::fast_set`].
+    #[cfg(test)]
+    pub fn is_fast(&self, server: &Server, client: &Client) -> bool {
+        self.way(server, client) == Way::Short
+    }
+
+    /// Queues a command of the short path for EXEC; false: the long path must decide. `max_bytes` are those of queued commands that
+    /// need no further check. To be called where [`Executor::way`] is [`Way::Queue`], and for a write where
+    /// [`Executor::is_fast_write`] holds, too.
+    #[inline]
+    pub fn fast_queue(
+        &mut self,
+        client: &mut Client,
+        (spec, args): (&'static CommandSpec, Args<'_>),
+        max_bytes: u64,
+        out: &mut Reply,
+    ) -> bool {
+        let is_plain = spec.class == Class::Keyed
+            && !spec.flags.contains(Flags::NO_MULTI)
+            && !spec.traits.has(Traits::CONTROLS_TRANSACTION);
+        if !is_plain || (client.queued_bytes() + args.span_bytes()) as u64 > max_bytes {
+            return false;
+        }
+        client.queue(spec, args);
+        out.simple("QUEUED");
+        true
+    }
+
+    /// True while writes may take the way that [`Executor::way`] says: they are neither refused nor paced.
     #[must_use]
     pub fn is_fast_write(&self, server: &Server) -> bool {
         let obstacles = Obstacles::of_writes(server);

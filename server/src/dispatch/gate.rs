@@ -127,7 +127,7 @@ impl Executor {
         let exec = in_transaction && spec.traits.has(Traits::RUNS_QUEUED);
         let queued_flag = |flag| {
             exec && client.transaction.as_ref().is_some_and(|transaction| {
-                transaction.queued.iter().any(|queued| queued.spec.flags.contains(flag))
+                transaction.queued().any(|queued| queued.spec.flags.contains(flag))
             })
         };
         let writes = spec.flags.contains(Flags::WRITE) || queued_flag(Flags::WRITE);
@@ -213,9 +213,9 @@ fn may_replicate(
     exec: bool,
 ) -> bool {
     let transaction = client.transaction.as_ref().filter(|_| exec);
-    let mut queued = transaction.iter().flat_map(|transaction| &transaction.queued);
+    let mut queued = transaction.into_iter().flat_map(|transaction| transaction.queued());
     (spec.may_replicate)(server, args)
-        || queued.any(|queued| (queued.spec.may_replicate)(server, queued.args()))
+        || queued.any(|queued| (queued.spec.may_replicate)(server, queued.args))
 }
 
 /// A browser was made to send an HTTP request.

@@ -45,7 +45,7 @@ impl CommandSpec {
 
 impl Executor {
     /// Runs a request of a [short](CommandSpec::is_short) command with a valid number of arguments, while
-    /// [`Executor::is_fast`] holds, and [`Executor::is_fast_write`] for one that writes. `None`: nothing has happened, and
+    /// [`Executor::way`] is the short one, and [`Executor::is_fast_write`] for one that writes. `None`: nothing has happened, and
     /// the long path must run it. `now_ms`: the time of the batch; `reply_max_bytes`: that of
     /// [`RequestBounds`](crate::client_memory::RequestBounds).
     #[inline]

@@ -426,7 +426,7 @@ fn queue_command(client: &mut Client, key: &str, run: super::Handler) {
         Box::leak(Box::new(super::CommandSpec::for_tests(&binding, persist.metadata)));
     let buf = format!("persist{key}");
     let ranges = [(0, 7), (7, buf.len() as u32)];
-    client.queue(crate::dispatch::client::Queued::new(spec, Args::new(buf.as_bytes(), &ranges)));
+    client.queue(spec, Args::new(buf.as_bytes(), &ranges));
 }
 
 /// After a panic the state must be that before the transaction, whatever the transaction did until then.

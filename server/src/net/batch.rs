@@ -3,7 +3,7 @@
 use super::worker::WorkerState;
 use crate::client_memory::RequestBounds;
 use crate::dispatch::client::Client;
-use crate::dispatch::{Args, CommandSpec, Executor, Flags, Outcome, Traits, logged_form};
+use crate::dispatch::{Args, CommandSpec, Executor, Flags, Outcome, Traits, Way, logged_form};
 use crate::resp::Request;
 use crate::server::Server;
 use sexton_engine::{Engine, KEY_MAX_BYTES, Seq};
@@ -41,6 +41,25 @@ pub(super) enum Kind {
 }
 
 impl Kind {
+    /// Name of a command of the short path.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::Short(spec) => spec.name,
+            _ => "set",
+        }
+    }
+
+    /// The row of a command of the short path.
+    fn spec(self, executor: &Executor) -> Option<&'static CommandSpec> {
+        match self {
+            Self::Get => executor.plain_get(),
+            Self::Set => executor.plain_set(),
+            Self::Short(spec) => Some(spec),
+            Self::Other(_) => None,
+        }
+    }
+
     /// True for requests that are timed together with others.
     fn is_timed_together(self) -> bool {
         match self {
@@ -105,7 +124,7 @@ impl BatchRun<'_> {
             self.worker.granted = 0;
         }
         self.tell_before();
-        let mut fast = self.worker.executor.is_fast(self.server, self.client);
+        let mut way = self.worker.executor.way(self.server, self.client);
         let mut asked = Asked::default();
         let mut together = self.times_together();
         // When the plain requests that are not in the statistics yet have begun.
@@ -127,13 +146,14 @@ impl BatchRun<'_> {
                 begun = self.record_stats(plain, begun);
                 plain = 0..0;
             }
-            if fast && self.run_plain(kind, &mut asked, index, &request) {
+            if way == Way::Queue && self.queue(kind, &mut asked, &request) {
                 *self.commands += 1;
-                *self.last = match kind {
-                    Kind::Get => "get",
-                    Kind::Short(spec) => spec.name,
-                    _ => "set",
-                };
+                *self.last = kind.name();
+                continue;
+            }
+            if way == Way::Short && self.run_plain(kind, &mut asked, index, &request) {
+                *self.commands += 1;
+                *self.last = kind.name();
                 if plain.is_empty() {
                     plain.start = index;
                 }
@@ -173,7 +193,7 @@ impl BatchRun<'_> {
             if self.client.closing {
                 break;
             }
-            fast = self.worker.executor.is_fast(self.server, self.client);
+            way = self.worker.executor.way(self.server, self.client);
             asked = Asked::default();
             self.worker.granted = 0;
             together = self.times_together();
@@ -265,6 +285,41 @@ impl BatchRun<'_> {
         }
     }
 
+    /// False if the user has no right to the request, or it writes and writes need the long path, which says why.
+    #[inline]
+    fn is_permitted(&mut self, kind: Kind, asked: &mut Asked, request: &Request) -> bool {
+        let worker = &mut *self.worker;
+        if self.client.identity.is_restricted() {
+            let args = Args::new(self.buf, worker.batch.args(request));
+            let spec = kind.spec(&worker.executor);
+            if spec.is_none_or(|spec| self.client.check_rights(spec, args).is_err()) {
+                return false;
+            }
+        }
+        let writes = match kind {
+            Kind::Set => true,
+            Kind::Short(spec) => spec.flags.contains(Flags::WRITE),
+            Kind::Get | Kind::Other(_) => false,
+        };
+        let permit = (&mut worker.granted, worker.batch.requests.len());
+        !writes || asked.may_write(&worker.executor, self.server, permit)
+    }
+
+    /// Queues a request for EXEC; false if it must take the long path.
+    fn queue(&mut self, kind: Kind, asked: &mut Asked, request: &Request) -> bool {
+        let bounds = asked.bounds(self.server, self.client);
+        if u64::from(request.end - request.start) > bounds.unasked_max_bytes
+            || !self.is_permitted(kind, asked, request)
+        {
+            return false;
+        }
+        let worker = &mut *self.worker;
+        let Some(spec) = kind.spec(&worker.executor) else { return false };
+        let request = (spec, Args::new(self.buf, worker.batch.args(request)));
+        let max_bytes = bounds.unasked_max_bytes;
+        worker.executor.fast_queue(self.client, request, max_bytes, &mut worker.reply)
+    }
+
     /// Runs a request on the short path; false if it must take the long one.
     fn run_plain(
         &mut self,
@@ -273,31 +328,13 @@ impl BatchRun<'_> {
         index: usize,
         request: &Request,
     ) -> bool {
-        let worker = &mut *self.worker;
-        let args = Args::new(self.buf, worker.batch.args(request));
-        if self.client.identity.is_restricted() {
-            let spec = match kind {
-                Kind::Get => worker.executor.plain_get(),
-                Kind::Set => worker.executor.plain_set(),
-                Kind::Short(spec) => Some(spec),
-                Kind::Other(_) => None,
-            };
-            // The long way says what is refused.
-            if spec.is_none_or(|spec| self.client.check_rights(spec, args).is_err()) {
-                return false;
-            }
-        }
-        let hash = worker.plan[index].hash;
-        let (server, out) = (self.server, &mut worker.reply);
-        let writes = match kind {
-            Kind::Set => true,
-            Kind::Short(spec) => spec.flags.contains(Flags::WRITE),
-            Kind::Get | Kind::Other(_) => false,
-        };
-        let permit = (&mut worker.granted, worker.batch.requests.len());
-        if writes && !asked.may_write(&worker.executor, server, permit) {
+        if !self.is_permitted(kind, asked, request) {
             return false;
         }
+        let worker = &mut *self.worker;
+        let args = Args::new(self.buf, worker.batch.args(request));
+        let hash = worker.plan[index].hash;
+        let (server, out) = (self.server, &mut worker.reply);
         let required = match kind {
             Kind::Get => {
                 worker.executor.fast_get(server, self.client, args.get(1), hash, out, self.now_ms)

@@ -72,6 +72,27 @@ fn mixed_history() -> Read {
     requests
 }
 
+/// The same requests in transactions, some of which are discarded, watch a key that changes, or lead to another database.
+fn in_transactions(requests: &[Vec<Vec<u8>>]) -> Read {
+    let words = |line: &str| line.split(' ').map(|word| word.as_bytes().to_vec()).collect();
+    let mut all = Vec::new();
+    for (nth, some) in requests.chunks(7).enumerate() {
+        if nth % 6 == 2 {
+            all.extend([words("WATCH k1 text"), words("SET k1 w")]);
+        }
+        all.push(words("MULTI"));
+        all.extend_from_slice(some);
+        match nth % 6 {
+            1 => all.extend([words("SELECT 1"), words("INCR number"), words("SELECT 0")]),
+            3 => all.push(words("WATCH k1")),
+            4 => all.push(words("MULTI")),
+            _ => {}
+        }
+        all.push(words(if nth % 6 == 5 { "DISCARD" } else { "EXEC" }));
+    }
+    all
+}
+
 /// A second read, after a key has expired.
 fn late_history() -> Read {
     let words = |line: &str| line.split(' ').map(|word| word.as_bytes().to_vec()).collect();
@@ -97,6 +118,8 @@ fn drawn_history(seed: u64) -> Vec<Read> {
             35..55 => vec![b"get".to_vec(), key],
             55..65 => vec![b"DEL".to_vec(), key, b"k3".to_vec()],
             65..70 => vec![b"SET".to_vec(), key, value, b"PX".to_vec(), b"2500".to_vec()],
+            70..73 => vec![b"MULTI".to_vec()],
+            73..78 => vec![b"EXEC".to_vec()],
             _ => others[random.below(others.len() as u64) as usize].clone(),
         }
     };
@@ -142,6 +165,22 @@ fn a_user_with_few_rights_is_refused_on_the_short_way_as_on_the_long_one() {
         assert!(calls > 0 && rejected > 0, "{name}: {calls} calls, {rejected} refused");
     }
     assert!(figures("append").is_some_and(|&(_, calls, rejected, _)| calls == 0 && rejected > 0));
+}
+
+#[test]
+fn what_is_queued_leaves_the_traces_of_the_long_way() {
+    let reads = [in_transactions(&history()), in_transactions(&mixed_history()), late_history()];
+    let rules = "on nopass +@all -append -mset ~k* ~plain ~number ~due";
+    for terms in
+        [Terms::PLAIN, Terms { slower_than_us: 0, ..Terms::PLAIN }, Terms { rules, ..Terms::PLAIN }]
+    {
+        let (short, long) = (short_way(terms, &reads), long_way(terms, &reads));
+        short.assert_same(&long, terms.rules);
+        let log = short.log_text();
+        assert!(log.contains("MULTI") && log.contains("EXEC") && log.contains("SELECT"), "{log}");
+        let figures = |name: &str| short.calls.iter().find(|(known, ..)| *known == name);
+        assert!(figures("exec").is_some() && figures("discard").is_some());
+    }
 }
 
 #[test]
