@@ -143,6 +143,8 @@ impl Calls<'_> {
             scripts: Vec::new(),
             uncounted: Vec::new(),
         };
+        // Where one ends, the next begins: the clock is read once for each.
+        let mut begun = Instant::now();
         for queued in all.queued() {
             let Queued { spec, args } = queued;
             ran.dbs.push(client.db);
@@ -150,7 +152,7 @@ impl Calls<'_> {
                 ran.surveys.push((queued, out.len(), client.reply_mode.is_muted()));
                 continue;
             }
-            let (begun, mark) = (Instant::now(), out.len());
+            let mark = out.len();
             // A previous command, or another client, may have changed the rights. If the user was deleted, the
             // connection is closed after the reply.
             client.renew_rights(server);
@@ -188,10 +190,12 @@ impl Calls<'_> {
                 wait.answer(server, out);
                 drop_if_muted(client, out, mark);
             }
+            let ended = Instant::now();
+            let time_us = (ended - std::mem::replace(&mut begun, ended)).as_micros() as u64;
             if may_hand_over {
-                ran.uncounted.push((queued, begun.elapsed().as_micros() as u64, called));
+                ran.uncounted.push((queued, time_us, called));
             } else {
-                account(worker, server, client, spec, args, begun, called);
+                count(worker, server, client, spec, args, time_us, called);
             }
         }
         for &(queued, time_us, called) in &ran.uncounted {

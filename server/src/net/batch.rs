@@ -315,7 +315,9 @@ impl BatchRun<'_> {
         }
         let worker = &mut *self.worker;
         let Some(spec) = kind.spec(&worker.executor) else { return false };
-        let request = (spec, Args::new(self.buf, worker.batch.args(request)));
+        let ranges = worker.batch.args(request);
+        let args = Args::new(self.buf, ranges).logged_as(as_logged(self.buf, request, ranges));
+        let request = (spec, args);
         let max_bytes = bounds.unasked_max_bytes;
         worker.executor.fast_queue(self.client, request, max_bytes, &mut worker.reply)
     }

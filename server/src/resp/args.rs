@@ -53,6 +53,15 @@ impl<'a> Args<'a> {
         self.as_logged.map(|(start, end)| &self.buf[start as usize..end as usize])
     }
 
+    /// That request, and the positions of the arguments in it.
+    pub(crate) fn log_form(
+        &self,
+    ) -> Option<(&'a [u8], impl Iterator<Item = (u32, u32)> + use<'a>)> {
+        let (begun, ranges) = (self.as_logged?.0, self.ranges);
+        let positions = ranges.iter().map(move |&(start, end)| (start - begun, end - begun));
+        self.as_logged().map(|form| (form, positions))
+    }
+
     /// The engine's hash of `bytes`, where that is argument 1 and its hash is known.
     #[inline]
     #[must_use]
