@@ -4,14 +4,13 @@ use super::kept_removal::Removal;
 use super::kept_search::KeptSearch;
 use super::{
     Args, CommandError, CommandSpec, LogWait, LongReply, OnDatabases, Past, SnapshotSession, Tally,
-    Transaction,
 };
 use crate::auth::{Denial, Identity};
 use crate::blocking::Waiter;
 use crate::events::pubsub::{Kind, Subscriptions};
 use crate::keyspace::Pins;
 use crate::number::parse_i64;
-use crate::resp::PackedRequest;
+use crate::resp::{PackedRequest, PackedRequests};
 use crate::scripting::Running;
 use crate::server::Server;
 use crate::session::{ReplyMode, Session, TrackingMode};
@@ -185,6 +184,48 @@ pub struct Watched {
     expire_at_ms: u64,
 }
 
+/// A transaction that takes no more is kept for the next one of its connection.
+const KEPT_BYTES: usize = 4 << 10;
+
+/// Commands queued by MULTI.
+#[derive(Debug, Default)]
+pub struct Transaction {
+    /// In order of arrival, each with its row of the command table.
+    commands: PackedRequests<&'static CommandSpec>,
+    /// The database that the last SELECT among them leads to.
+    pub db: Option<usize>,
+    /// A command could not be queued: EXEC answers EXECABORT.
+    pub failed: bool,
+}
+
+/// One queued command.
+#[derive(Clone, Copy)]
+pub struct Queued<'q> {
+    /// Its row of the command table.
+    pub spec: &'static CommandSpec,
+    /// Its arguments.
+    pub args: Args<'q>,
+}
+
+impl Transaction {
+    /// Number of commands.
+    pub(super) fn len(&self) -> usize {
+        self.commands.len()
+    }
+
+    /// The commands, in order of arrival.
+    pub fn queued(&self) -> impl Iterator<Item = Queued<'_>> + Clone {
+        self.commands.iter().map(|(spec, args)| Queued { spec, args })
+    }
+
+    /// An empty one in its buffers, unless they have become large.
+    fn emptied(mut self: Box<Self>) -> Option<Box<Self>> {
+        (self.db, self.failed) = (None, false);
+        self.commands.clear();
+        (self.commands.held_bytes() <= KEPT_BYTES).then_some(self)
+    }
+}
+
 impl Client {
     /// The state of a connection that was just accepted and listed.
     #[must_use]
@@ -246,7 +287,8 @@ impl Client {
     pub fn held_bytes(&self) -> usize {
         let search_bytes = self.search.as_ref().map_or(0, |kept| kept.memory_bytes());
         let spare = self.spare_transaction.as_ref();
-        let spare_bytes = spare.map_or(0, |spare| size_of_val(&**spare) + spare.held_bytes());
+        let spare_bytes =
+            spare.map_or(0, |spare| size_of_val(&**spare) + spare.commands.held_bytes());
         size_of::<Self>() + 2 * self.name_bytes() + search_bytes + spare_bytes
     }
 
@@ -290,7 +332,7 @@ impl Client {
                 let db = parse_i64(args.get(1)).and_then(|db| usize::try_from(db).ok());
                 transaction.db = db.filter(|&db| db < self.databases).or(transaction.db);
             }
-            let bytes = transaction.push(spec, args);
+            let bytes = transaction.commands.push(spec, args);
             self.session.queued.store(transaction.len() + 1, Ordering::Relaxed);
             self.session.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
         }

@@ -4,14 +4,14 @@ use super::after::{
     account, count, count_calls, drop_if_muted, finish, refuse, show_monitors, write_error,
 };
 use super::call::{Called, call, run_guarded};
-use super::client::{Client, ScriptTurn, ScriptWants};
+use super::client::{Client, Queued, ScriptTurn, ScriptWants, Transaction};
 use super::commit::{commit, publish, take_back};
 use super::heavy::LARGE_REQUEST_BYTES;
 use super::latch::{Scope, each_key};
 use super::load::{Slots, cold_keys, cold_pages, wants};
 use super::{
-    Args, Class, CommandError, CommandSpec, Ctx, Executor, Flags, OnDatabases, Outcome, Queued,
-    Table, Traits, Transaction, selected_db,
+    Args, Class, CommandError, CommandSpec, Ctx, Executor, Flags, OnDatabases, Outcome, Table,
+    Traits, selected_db,
 };
 use crate::auth::Context;
 use crate::events::Changes;

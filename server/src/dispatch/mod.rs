@@ -8,7 +8,7 @@
 //! 6. `after`: updates statistics, slow log and monitors.
 //!
 //! `exec` takes a whole MULTI through these steps. While a client meets no obstacle, `short` performs the checks of steps
-//! 1 and 6 once per batch, and `fast` skips more of them for a plain GET or SET, and for what MULTI queues (`queued`).
+//! 1 and 6 once per batch, and `fast` skips more of them for a plain GET or SET, and for what MULTI queues.
 //!
 //! Nothing here blocks. A request that cannot run now (a cold key, a full log buffer, CLIENT PAUSE, a command that walks
 //! the key space) is returned unchanged. The caller runs it again once the reason no longer applies.
@@ -63,7 +63,6 @@ mod paged_string_tests;
 mod paged_tests;
 mod past;
 mod pieces;
-mod queued;
 #[cfg(test)]
 mod refusal_tests;
 mod removal;
@@ -116,7 +115,6 @@ pub use log_wait::LogWait;
 pub(crate) use long_reply::{LongReply, PIECE_BYTES};
 pub use operands::Operands;
 pub use past::{Past, PastRecord};
-pub use queued::{Queued, Transaction};
 pub use snapshot_session::SnapshotSession;
 pub(crate) use snapshot_session::snapshot_error;
 pub use strings::EditedAs;

@@ -2,11 +2,13 @@
 
 mod args;
 mod inline;
+mod packed_requests;
 mod reply;
 mod request;
 mod scanner;
 
 pub use args::{Args, PackedRequest, pack};
+pub use packed_requests::PackedRequests;
 pub use reply::Reply;
 pub use request::{Batch, Limits, ProtocolError, Request};
 pub use scanner::Scanner;
