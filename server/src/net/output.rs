@@ -37,6 +37,8 @@ impl Part {
 pub(super) struct Output {
     /// Parts before `tail`: values, and the bytes before each of them.
     front: VecDeque<Part>,
+    /// Memory that they keep.
+    front_bytes: usize,
     tail: Vec<u8>,
     /// Position of the first byte of the first part.
     start: u64,
@@ -68,7 +70,7 @@ impl Output {
 
     /// Memory that the buffers and the values take.
     pub(super) fn held_bytes(&self) -> usize {
-        self.tail.capacity() + self.front.iter().map(Part::held_bytes).sum::<usize>()
+        self.tail.capacity() + self.front_bytes
     }
 
     /// Appends bytes.
@@ -80,9 +82,12 @@ impl Output {
     /// Appends a value without copying it.
     fn push(&mut self, value: HeldValue) {
         if !self.tail.is_empty() {
-            self.front.push_back(Part::Bytes(std::mem::take(&mut self.tail)));
+            let tail = Part::Bytes(std::mem::take(&mut self.tail));
+            self.front_bytes += tail.held_bytes();
+            self.front.push_back(tail);
         }
         self.end += value.len() as u64;
+        self.front_bytes += value.len();
         self.front.push_back(Part::Value(value));
     }
 
@@ -106,6 +111,7 @@ impl Output {
         too_many -= of_tail;
         while too_many > 0 {
             let Some(part) = self.front.pop_back() else { return };
+            self.front_bytes -= part.held_bytes();
             let bytes = part.bytes();
             let kept = bytes.len().saturating_sub(too_many as usize);
             too_many -= (bytes.len() - kept) as u64;
@@ -173,6 +179,7 @@ impl Output {
                 return;
             }
             self.start += bytes;
+            self.front_bytes -= part.held_bytes();
             self.front.pop_front();
         }
         let sent = (self.sent - self.start) as usize;
@@ -255,7 +262,7 @@ mod tests {
                 assert!(output.held_bytes() <= before);
             }
             assert!(got == wanted, "in steps of {step}");
-            assert_eq!(output.held_bytes(), 0);
+            assert_eq!((output.held_bytes(), output.front_bytes), (0, 0));
             output.extend(b"more");
             assert_eq!(all(&output, output.end()), b"more");
         }
@@ -275,6 +282,8 @@ mod tests {
             wanted.truncate(at as usize);
             assert_eq!((output.end(), output.unsent()), (at, wanted.len()));
             assert!(all(&output, u64::MAX) == wanted, "at {at}");
+            let kept = output.front.iter().map(Part::held_bytes).sum::<usize>();
+            assert_eq!(output.front_bytes, kept);
             output.extend(b"x");
             wanted.push(b'x');
             assert!(all(&output, u64::MAX) == wanted);
