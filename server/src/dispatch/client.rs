@@ -353,14 +353,13 @@ impl Client {
 
     /// RESET, DISCARD: drops a transaction. Its watches are removed by [`Client::unwatch`].
     pub fn discard_transaction(&mut self) {
-        if let Some(transaction) = self.transaction.take() {
-            self.end_transaction(transaction);
-        }
+        let transaction = self.transaction.take();
+        self.end_transaction(transaction);
     }
 
     /// EXEC has run it, or will not.
-    pub(super) fn end_transaction(&mut self, transaction: Box<Transaction>) {
-        self.spare_transaction = transaction.emptied();
+    pub(super) fn end_transaction(&mut self, transaction: Option<Box<Transaction>>) {
+        self.spare_transaction = transaction.and_then(Transaction::emptied);
         self.session.queued.store(0, Ordering::Relaxed);
         self.session.queued_bytes.store(0, Ordering::Relaxed);
     }

@@ -247,7 +247,7 @@ impl Executor {
         let started = Instant::now();
         let Some(transaction) = client.transaction.take() else { return Outcome::Done(0) };
         if transaction.failed {
-            client.discard_transaction();
+            client.end_transaction(Some(transaction));
             client.unwatch(server);
             let error =
                 CommandError::text("EXECABORT Transaction discarded because of previous errors.");
@@ -282,7 +282,7 @@ impl Executor {
         };
         if client.watch_failed(now_ms) {
             drop(tx);
-            client.discard_transaction();
+            client.end_transaction(Some(transaction));
             client.unwatch(server);
             if !client.reply_mode.is_muted() {
                 out.null_array();
@@ -350,7 +350,7 @@ impl Executor {
                 finish(server, turn, required);
             }
         }
-        client.end_transaction(transaction);
+        client.end_transaction(Some(transaction));
         self.account_exec(server, client, args, started, (called, required));
         Outcome::Done(required)
     }

@@ -115,7 +115,7 @@ impl Executor {
                 note_access((server, &client.session, now_ms), Purpose::Read, &entry);
                 let bytes = string.bytes();
                 match (bytes.len() >= HELD_MIN_BYTES).then(|| entry.held()).flatten() {
-                    Some(value) => out.bulk_held(value),
+                    Some(value) => out.bulk_held(Box::new(value)),
                     None => out.bulk(bytes),
                 }
                 self.fast.hits += 1;

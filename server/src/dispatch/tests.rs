@@ -9,6 +9,7 @@ use crate::session::Session;
 use crate::state::saving::Start;
 use sexton_engine::Engine;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 pub(super) const NOW_MS: u64 = 1_000_000;
 
@@ -413,6 +414,32 @@ fn a_change_without_its_log_form_is_refused_where_debug_assertions_are_on() {
     let reply = bench.run(&mut client, "EXEC");
     assert!(reply.contains("a change without its log form"), "{reply}");
     assert_eq!(bench.run(&mut client, "GET a"), "$1\r\n1\r\n");
+}
+
+#[test]
+fn a_transaction_that_is_over_is_over_for_those_who_list_clients() {
+    let mut bench = Bench::new();
+    let (mut client, mut other) = (bench.client(), bench.client());
+    let queued = |client: &Client| client.session.queued.load(Ordering::Relaxed);
+    for (before, last, reply) in [
+        ("SET a 1", "EXEC", "*1\r\n+OK\r\n"),
+        ("SET a", "EXEC", "-EXECABORT"),
+        ("SET a 1", "EXEC", "*-1\r\n"),
+        ("SET a 1", "DISCARD", "+OK\r\n"),
+        ("SET a 1", "RESET", "+RESET\r\n"),
+    ] {
+        if reply == "*-1\r\n" {
+            bench.run_all(&mut client, &["WATCH b"]);
+            bench.run_all(&mut other, &["SET b 1"]);
+        }
+        bench.run_all(&mut client, &["MULTI"]);
+        bench.run(&mut client, before);
+        assert!(queued(&client) > 0, "{last} after {before}");
+        let got = bench.run(&mut client, last);
+        assert!(got.starts_with(reply), "{got}");
+        assert_eq!((queued(&client), client.queued_bytes()), (0, 0), "{last} after {before}");
+        assert!(client.transaction.is_none());
+    }
 }
 
 pub(super) fn queue_panic(client: &mut Client, key: &str) {

@@ -1,8 +1,7 @@
 //! What a connection is to send: bytes of its own, and values that the store holds, which are sent from where they are.
 
 use super::stream::Stream;
-use crate::resp::Reply;
-use sexton_engine::HeldValue;
+use crate::resp::{HeldBytes, Reply};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::task::{Context, Poll};
@@ -12,7 +11,7 @@ const PARTS: usize = 16;
 
 enum Part {
     Bytes(Vec<u8>),
-    Value(HeldValue),
+    Value(Box<dyn HeldBytes>),
 }
 
 impl Part {
@@ -80,7 +79,7 @@ impl Output {
     }
 
     /// Appends a value without copying it.
-    fn push(&mut self, value: HeldValue) {
+    fn push(&mut self, value: Box<dyn HeldBytes>) {
         if !self.tail.is_empty() {
             let tail = Part::Bytes(std::mem::take(&mut self.tail));
             self.front_bytes += tail.held_bytes();
@@ -208,7 +207,7 @@ mod tests {
     }
 
     /// A value of a store, of its own block.
-    fn held(engine: &Engine, content: &[u8]) -> HeldValue {
+    fn held(engine: &Engine, content: &[u8]) -> Box<dyn HeldBytes> {
         let mut buf = TxBuf::default();
         let hash = engine.hash(b"k");
         let key = Key { slot: engine.slot_of(0), bytes: b"k", hash };
@@ -217,7 +216,7 @@ mod tests {
         let Found::Live(entry) = tx.find(key) else { panic!("it was just put") };
         let value = entry.held().expect("long values have a block");
         tx.commit();
-        value
+        Box::new(value)
     }
 
     fn all(output: &Output, until: u64) -> Vec<u8> {

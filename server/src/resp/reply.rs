@@ -1,10 +1,14 @@
 //! Replies: RESP2 or RESP3 bytes appended to a connection's output buffer.
 
-use sexton_engine::HeldValue;
 use sexton_persistence::aof::write_header;
 
 /// Bytes of the longest header: its kind, a number, CR and LF.
 const HEADER_MAX_BYTES: usize = 23;
+
+/// Bytes that somebody else has, and that stay as they are for as long as this is there.
+pub trait HeldBytes: std::ops::Deref<Target = [u8]> + std::fmt::Debug + Send {}
+
+impl<T: std::ops::Deref<Target = [u8]> + std::fmt::Debug + Send> HeldBytes for T {}
 
 /// Writes replies in the protocol version the client chose with HELLO.
 #[derive(Debug, Default)]
@@ -16,7 +20,7 @@ pub struct Reply {
     /// Some were.
     is_cut: bool,
     /// Values that are not in the buffer, each with its position in there.
-    values: Vec<(usize, HeldValue)>,
+    values: Vec<(usize, Box<dyn HeldBytes>)>,
 }
 
 impl Reply {
@@ -68,7 +72,7 @@ impl Reply {
     }
 
     /// The values that are held, each with the position in the bytes where it belongs.
-    pub fn take_values(&mut self) -> Vec<(usize, HeldValue)> {
+    pub fn take_values(&mut self) -> Vec<(usize, Box<dyn HeldBytes>)> {
         std::mem::take(&mut self.values)
     }
 
@@ -151,7 +155,7 @@ impl Reply {
     }
 
     /// A bulk string that is sent from where it is: only a connection may be written to, which knows of [values](Self::take_values).
-    pub fn bulk_held(&mut self, value: HeldValue) {
+    pub fn bulk_held(&mut self, value: Box<dyn HeldBytes>) {
         self.header(b'$', value.len() as i64);
         self.values.push((self.buf.len(), value));
         self.buf.extend_from_slice(b"\r\n");
