@@ -11,9 +11,12 @@ use std::sync::atomic::Ordering;
 /// PING, ECHO, HELLO, AUTH, SELECT, QUIT, RESET.
 pub(super) const COMMANDS: &[Binding] = &[
     Binding::local("auth", auth).secret_where(|_, at| at >= 1),
-    Binding::local("echo", echo),
+    Binding::local("echo", echo).with(Traits::ANSWERS_ALONE),
     Binding::local("hello", hello).secret_where(is_of_auth_option),
-    Binding::local("ping", ping).with(Traits::WHILE_SUBSCRIBED).with(Traits::TELLS_OF_FAILED_SAVES),
+    Binding::local("ping", ping)
+        .with(Traits::ANSWERS_ALONE)
+        .with(Traits::WHILE_SUBSCRIBED)
+        .with(Traits::TELLS_OF_FAILED_SAVES),
     Binding::local("quit", quit).with(Traits::CONTROLS_TRANSACTION).with(Traits::WHILE_SUBSCRIBED),
     Binding::local("reset", reset)
         .with(Traits::CONTROLS_TRANSACTION)

@@ -3,7 +3,7 @@
 use super::worker::WorkerState;
 use crate::client_memory::RequestBounds;
 use crate::dispatch::client::Client;
-use crate::dispatch::{Args, CommandSpec, Executor, Flags, Outcome, Traits, Way, logged_form};
+use crate::dispatch::{Args, CommandSpec, Executor, Outcome, Traits, Way, logged_form};
 use crate::resp::Request;
 use crate::server::Server;
 use sexton_engine::{Engine, KEY_MAX_BYTES, Seq};
@@ -263,7 +263,12 @@ impl BatchRun<'_> {
                 },
             };
             let mut hash = 0;
-            if !matches!(kind, Kind::Other(_)) || (several && args.len() > key_at) {
+            let has_key = match kind {
+                Kind::Get | Kind::Set => true,
+                Kind::Short(spec) => !spec.answers_alone(),
+                Kind::Other(_) => several && args.len() > key_at,
+            };
+            if has_key {
                 hash = engine.hash(args.get(key_at));
                 if several {
                     engine.prefetch_bucket(hash);
@@ -298,7 +303,7 @@ impl BatchRun<'_> {
         }
         let writes = match kind {
             Kind::Set => true,
-            Kind::Short(spec) => spec.flags.contains(Flags::WRITE),
+            Kind::Short(spec) => spec.asks_like_a_write(),
             Kind::Get | Kind::Other(_) => false,
         };
         let permit = (&mut worker.granted, worker.batch.requests.len());

@@ -51,6 +51,9 @@ impl Traits {
     /// It waits for another server, under its latches: nobody who waits for them is told that a script runs.
     pub const WAITS_OUTSIDE: Self = Self(1 << 16);
 
+    /// Answers from its arguments and its connection alone.
+    pub const ANSWERS_ALONE: Self = Self(1 << 17);
+
     /// Those of both.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
