@@ -50,6 +50,15 @@ impl Kind {
         }
     }
 
+    /// True of a command of the short path whose first argument is a key.
+    pub(super) fn begins_with_key(self) -> bool {
+        match self {
+            Self::Get | Self::Set => true,
+            Self::Short(spec) => !spec.answers_alone(),
+            Self::Other(_) => false,
+        }
+    }
+
     /// The row of a command of the short path.
     fn spec(self, executor: &Executor) -> Option<&'static CommandSpec> {
         match self {
@@ -263,12 +272,8 @@ impl BatchRun<'_> {
                 },
             };
             let mut hash = 0;
-            let has_key = match kind {
-                Kind::Get | Kind::Set => true,
-                Kind::Short(spec) => !spec.answers_alone(),
-                Kind::Other(_) => several && args.len() > key_at,
-            };
-            if has_key {
+            let is_other = matches!(kind, Kind::Other(_));
+            if kind.begins_with_key() || (is_other && several && args.len() > key_at) {
                 hash = engine.hash(args.get(key_at));
                 if several {
                     engine.prefetch_bucket(hash);

@@ -1,6 +1,6 @@
 //! Compares the short path of plain GETs and SETs with the long path on one history.
 
-use super::batch::GRANTED;
+use super::batch::{GRANTED, Kind};
 use super::ways::{NOW_MS, Read, Terms, World, is_paced, long_way, run_read, short_way, worker_of};
 use super::worker::WorkerState;
 use crate::dispatch::client::Client;
@@ -165,6 +165,23 @@ fn a_user_with_few_rights_is_refused_on_the_short_way_as_on_the_long_one() {
         assert!(calls > 0 && rejected > 0, "{name}: {calls} calls, {rejected} refused");
     }
     assert!(figures("append").is_some_and(|&(_, calls, rejected, _)| calls == 0 && rejected > 0));
+}
+
+/// A key is hashed, prefetched, and loaded ahead before the request runs: it must be there.
+#[test]
+fn what_begins_with_a_key_has_one() {
+    let world = World::new(Terms::PLAIN);
+    let (mut with, mut without) = (0, Vec::new());
+    for spec in world.table.all().iter().filter(|spec| spec.is_short()) {
+        if Kind::Short(spec).begins_with_key() {
+            assert!(!spec.accepts(1), "{}", spec.name);
+            with += 1;
+        } else {
+            without.push(spec.name);
+        }
+    }
+    without.sort_unstable();
+    assert!(with > 100 && without == ["echo", "ping"], "{with}, {without:?}");
 }
 
 #[test]

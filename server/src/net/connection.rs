@@ -502,7 +502,7 @@ impl Connection {
         let slot = engine.slot_of(client.db);
         let behind = worker.batch.requests.iter().zip(&worker.plan).skip(at + 1);
         for (request, plan) in behind.take(LOAD_AHEAD_REQUESTS) {
-            if matches!(plan.kind, Kind::Get | Kind::Short(_)) {
+            if plan.kind.begins_with_key() && !matches!(plan.kind, Kind::Set) {
                 let bytes = Args::new(buf, worker.batch.args(request)).get(1).to_vec();
                 wanted.push(Want::key(OwnedKey { slot, bytes, hash: plan.hash }));
             }
