@@ -39,6 +39,7 @@
 
 mod cemetery;
 pub mod check;
+mod counts;
 mod db;
 #[doc(hidden)]
 pub mod dram;

@@ -7,10 +7,11 @@
 //!   (E1), and never afterwards. A memtable therefore has each of them once, however often it changed (E3).
 #![allow(unsafe_code)]
 
+use crate::counts::Counts;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ops::Range;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, Ordering, fence};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Bytes of a value from which on a SET shares it. A shorter one is copied in less time than its block takes.
 pub(crate) const SHARED_MIN_BYTES: usize = 512;
@@ -36,7 +37,7 @@ impl Epoch {
 /// Header before the bytes of a value.
 #[repr(C)]
 struct Head {
-    counts: AtomicU32,
+    counts: Counts,
     len: AtomicU32,
     room: u32,
     epoch: Epoch,
@@ -80,7 +81,7 @@ impl SharedValue {
         // SAFETY: the layout has at least the head.
         let start = unsafe { alloc(layout) };
         let Some(head) = NonNull::new(start.cast::<Head>()) else { handle_alloc_error(layout) };
-        let (counts, len) = (AtomicU32::new(1), AtomicU32::new(len as u32));
+        let (counts, len) = (Counts::one(), AtomicU32::new(len as u32));
         // SAFETY: the block is new, aligned for a head, and has room for it.
         unsafe { head.write(Head { counts, len, room: room as u32, epoch }) };
         let mut at = HEAD_BYTES;
@@ -117,7 +118,7 @@ impl SharedValue {
 
     /// Counts of it, as of now.
     pub(crate) fn holders(&self) -> usize {
-        self.head().counts.load(Ordering::Relaxed) as usize
+        self.head().counts.number()
     }
 
     /// True when both name one block.
@@ -182,18 +183,16 @@ impl SharedValue {
 
 impl Clone for SharedValue {
     fn clone(&self) -> Self {
-        let before = self.head().counts.fetch_add(1, Ordering::Relaxed);
-        assert!(before < u32::MAX / 2, "counts of a value");
+        self.head().counts.add();
         Self(self.0)
     }
 }
 
 impl Drop for SharedValue {
     fn drop(&mut self) {
-        if self.head().counts.fetch_sub(1, Ordering::Release) > 1 {
+        if !self.head().counts.give_up() {
             return;
         }
-        fence(Ordering::Acquire);
         let layout = layout_of(self.held_bytes());
         // SAFETY: this was the last count; the block was allocated with this layout.
         unsafe { dealloc(self.0.as_ptr().cast(), layout) };

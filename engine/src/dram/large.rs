@@ -2,16 +2,16 @@
 #![allow(unsafe_code)]
 
 use super::entry::Entry;
+use crate::counts::Counts;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 /// What precedes an entry in its block.
 #[repr(C, align(8))]
 struct Head {
     /// Its index in the list of large entries.
     index: u32,
-    counts: AtomicU32,
+    counts: Counts,
 }
 
 /// Bytes of a block before the entry.
@@ -41,7 +41,7 @@ impl LargeBlock {
         let start = unsafe { alloc(layout) };
         let Some(head) = NonNull::new(start.cast::<Head>()) else { handle_alloc_error(layout) };
         // SAFETY: the block is new, aligned for a head, and has room for it.
-        unsafe { head.write(Head { index: index as u32, counts: AtomicU32::new(1) }) };
+        unsafe { head.write(Head { index: index as u32, counts: Counts::one() }) };
         Self { head, bytes }
     }
 
@@ -61,7 +61,7 @@ impl LargeBlock {
         unsafe { self.head.cast::<u8>().add(HEAD_BYTES) }
     }
 
-    fn counts(&self) -> &AtomicU32 {
+    fn counts(&self) -> &Counts {
         // SAFETY: a count keeps the block; nobody makes a reference to all of the head.
         unsafe { &(*self.head.as_ptr()).counts }
     }
@@ -80,21 +80,20 @@ impl LargeBlock {
 
     /// True when there are other counts. Under the latch, where they are made; without, the block is as all others have left it.
     pub(super) fn is_held(&self) -> bool {
-        self.counts().load(Ordering::Acquire) > 1
+        !self.counts().is_one()
     }
 }
 
 impl Clone for LargeBlock {
     fn clone(&self) -> Self {
-        self.counts().fetch_add(1, Ordering::Relaxed);
+        self.counts().add();
         Self { head: self.head, bytes: self.bytes }
     }
 }
 
 impl Drop for LargeBlock {
     fn drop(&mut self) {
-        if self.counts().fetch_sub(1, Ordering::Release) == 1 {
-            fence(Ordering::Acquire);
+        if self.counts().give_up() {
             // SAFETY: it was allocated with this layout, and this was the last count.
             unsafe { dealloc(self.head.cast::<u8>().as_ptr(), layout_of(self.bytes)) };
         }

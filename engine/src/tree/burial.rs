@@ -211,9 +211,9 @@ impl<'a> BurialTally<'a> {
 
     /// The rewrites to do next, at most `number`, the most urgent first: a table with a grave at or
     /// below `overdue` (a delete whose deadline nears), oldest first; else the table with the
-    /// largest share of dead keys or blocks, from a quarter on, while many are deleted from a half, at rest from a tenth, while
-    /// room is short from a thirtieth; while the cemetery is too large from a tenth on, and by graves a byte. In level 0 all its tables are
-    /// merged, since their order is that of the flushes, and nothing is picked besides.
+    /// largest share of dead keys or blocks, from a quarter on, while many are deleted from a half, at rest from a tenth,
+    /// while room is short from a thirtieth; while the cemetery is too large from a tenth on, and by graves a byte. In level 0
+    /// all its tables are merged, since their order is that of the flushes, and nothing is picked besides.
     #[must_use]
     pub fn picks(&self, overdue: Seq, options: &CompactionOptions, number: usize) -> Vec<Job> {
         let level_0_pays = self.level_0_pays(options);

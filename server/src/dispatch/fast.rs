@@ -8,7 +8,7 @@ use super::entry::kept_access;
 use super::fast_counts::PlainSpecs;
 use super::left_out::{Step, left_out};
 use super::obstacles::Obstacles;
-use super::{Args, Class, CommandSpec, Flags, Purpose, Traits};
+use super::{Args, CommandSpec, Flags, Purpose};
 use crate::events::Event;
 use crate::keyspace::{StringView, Written};
 use crate::resp::Reply;
@@ -54,16 +54,14 @@ impl Executor {
     /// [`Executor::is_fast_write`] holds, too.
     #[inline]
     pub fn fast_queue(
-        &mut self,
         client: &mut Client,
         (spec, args): (&'static CommandSpec, Args<'_>),
         max_bytes: u64,
         out: &mut Reply,
     ) -> bool {
-        let is_plain = spec.class == Class::Keyed
-            && !spec.flags.contains(Flags::NO_MULTI)
-            && !spec.traits.has(Traits::CONTROLS_TRANSACTION);
-        if !is_plain || (client.queued_bytes() + args.span_bytes()) as u64 > max_bytes {
+        debug_assert!(spec.is_short(), "{} may control the transaction", spec.name);
+        let bytes = client.queued_bytes() + args.span_bytes();
+        if spec.flags.contains(Flags::NO_MULTI) || bytes as u64 > max_bytes {
             return false;
         }
         client.queue(spec, args);

@@ -329,7 +329,7 @@ impl BatchRun<'_> {
         let args = Args::new(self.buf, ranges).logged_as(as_logged(self.buf, request, ranges));
         let request = (spec, args);
         let max_bytes = bounds.unasked_max_bytes;
-        worker.executor.fast_queue(self.client, request, max_bytes, &mut worker.reply)
+        Executor::fast_queue(self.client, request, max_bytes, &mut worker.reply)
     }
 
     /// Runs a request on the short path; false if it must take the long one.

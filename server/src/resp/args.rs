@@ -110,10 +110,19 @@ pub type PackedRequest = (Vec<u8>, Vec<(u32, u32)>);
 pub fn pack<'a>(args: impl Iterator<Item = &'a [u8]> + Clone) -> PackedRequest {
     let mut bytes = Vec::with_capacity(args.clone().map(<[u8]>::len).sum());
     let mut ranges = Vec::with_capacity(args.size_hint().0);
+    append(&mut bytes, &mut ranges, args);
+    (bytes, ranges)
+}
+
+/// Copies arguments behind those that are in `bytes`, and their positions behind `ranges`.
+pub(super) fn append<'a>(
+    bytes: &mut Vec<u8>,
+    ranges: &mut Vec<(u32, u32)>,
+    args: impl Iterator<Item = &'a [u8]>,
+) {
     for arg in args {
         let start = bytes.len() as u32;
         bytes.extend_from_slice(arg);
         ranges.push((start, bytes.len() as u32));
     }
-    (bytes, ranges)
 }

@@ -1,6 +1,6 @@
 //! Requests with copies of their arguments, one behind the other in one buffer: what MULTI queues.
 
-use super::Args;
+use super::args::{Args, append};
 
 /// Requests, each with what is known of it.
 #[derive(Debug)]
@@ -38,11 +38,7 @@ impl<T: Copy> PackedRequests<T> {
             logged = Some((begun, self.bytes.len() as u32));
             self.ranges.extend(ranges.map(|(start, end)| (begun + start, begun + end)));
         } else {
-            for arg in args.from(0) {
-                let start = self.bytes.len() as u32;
-                self.bytes.extend_from_slice(arg);
-                self.ranges.push((start, self.bytes.len() as u32));
-            }
+            append(&mut self.bytes, &mut self.ranges, args.from(0));
         }
         self.places.push(Place { known, first, logged });
         let ranges_bytes = args.len() * size_of::<(u32, u32)>();
