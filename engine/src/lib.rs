@@ -50,6 +50,7 @@ mod iterator;
 pub mod key;
 mod memtable;
 pub mod page;
+mod prefetch;
 mod shared_value;
 mod source;
 mod store;
@@ -61,14 +62,14 @@ mod work;
 pub use db::{Batch, Db, DbSnapshot, Range};
 pub use key::{KEY_MAX_BYTES, Key, Meta, OWN_RECORDS, Seq, Slot, VALUE_MAX_BYTES, key_too_long};
 pub use store::{
-    Candidate, CheckpointReport, Commit, Compression, DeleteMode, Deletion, DiskClaim, DueKey,
-    Engine, EngineError, EngineOptions, Entry, Event, EventSink, Fault, Found, FoundPage, HeldPage,
-    HeldValue, Iter, IterOptions, LEVELS, Latched, LevelPlaces, LoadPin, LogBase, MemoryBound,
-    MemoryParts, MemtableKind, NewPages, OpenReport, Opening, OwnedKey, PLACE_PREFIX, POOL_DIR,
-    POOL_MARKER, PageName, Prepared, Replay, ReplayGroup, Scan, ScanItem, ScanRange, Snapshot,
-    SnapshotInfo, SnapshotOptions, SnapshotValue, SnapshotWatch, Stats, SyncPolicy, Tx, TxBuf,
-    TxPages, UNDO_DIR, UndoFull, Want, WblStats, WriteBatch, aside_name, has_pool,
-    prepare_data_dir, replay_bytes,
+    AskedPage, Candidate, CheckpointReport, Commit, Compression, DeleteMode, Deletion, DiskClaim,
+    DueKey, Engine, EngineError, EngineOptions, Entry, Event, EventSink, Fault, Found, FoundPage,
+    HeldPage, HeldValue, Iter, IterOptions, LEVELS, Latched, LevelPlaces, LoadPin, LogBase,
+    LookAhead, MemoryBound, MemoryParts, MemtableKind, NewPages, OpenReport, Opening, OwnedKey,
+    PLACE_PREFIX, POOL_DIR, POOL_MARKER, PageName, PageOf, Prepared, Replay, ReplayGroup, Scan,
+    ScanItem, ScanRange, Snapshot, SnapshotInfo, SnapshotOptions, SnapshotValue, SnapshotWatch,
+    Stats, SyncPolicy, Tx, TxBuf, TxPages, UNDO_DIR, UndoFull, Want, WblStats, WriteBatch,
+    aside_name, has_pool, prepare_data_dir, replay_bytes,
 };
 #[doc(hidden)]
 pub use work::Work;

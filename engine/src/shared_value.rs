@@ -8,6 +8,7 @@
 #![allow(unsafe_code)]
 
 use crate::counts::Counts;
+use crate::prefetch::prefetch_lines;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -109,6 +110,12 @@ impl SharedValue {
         // SAFETY: so many bytes are written. Whoever reads a block holds the latch under which it changes, or began to read behind the
         // end of its epoch (E1, E2).
         unsafe { std::slice::from_raw_parts(self.payload().as_ptr(), len) }
+    }
+
+    /// Asks the CPU's cache for the first lines of the block, as many as `bytes` take.
+    #[inline]
+    pub(crate) fn prefetch(&self, bytes: usize) {
+        prefetch_lines(self.0.as_ptr().cast(), bytes);
     }
 
     /// Bytes of memory that the value takes, with the room to change it.

@@ -11,6 +11,7 @@
 
 use super::entry::Entry;
 use super::page_pool::{self, REGION_BYTES};
+use crate::prefetch::{prefetch_line, prefetch_lines};
 use parking_lot::Mutex;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -260,11 +261,59 @@ impl Hint {
         self.arrays[1].store(old.map_or(0, word), Ordering::Release);
     }
 
+    /// Where the arrays are now.
+    #[inline]
+    pub fn view(&self) -> HintView {
+        HintView { arrays: [0, 1].map(|at| self.arrays[at].load(Ordering::Acquire)) }
+    }
+
+    /// [`HintView::prefetch_bucket`] of the arrays that there are now.
+    #[inline]
+    pub fn prefetch_bucket(&self, hash: u64) {
+        self.view().prefetch_bucket(hash);
+    }
+
+    /// [`HintView::prefetch_entry`] of the arrays that there are now.
+    #[inline]
+    pub fn prefetch_entry(&self, hash: u64, content_bytes: usize) {
+        self.view().prefetch_entry(hash, content_bytes);
+    }
+
+    /// Asks for the heads of the pages of these entries: one that is removed leaves its cell to its page.
+    #[inline]
+    pub fn prefetch_page(&self, hash: u64) {
+        self.view().entries(hash, |address| {
+            prefetch_line(page_pool::small_page_of(address) as *const u8);
+        });
+    }
+}
+
+/// Where the arrays of a table were when it was asked.
+#[derive(Clone, Copy, Debug)]
+pub struct HintView {
+    arrays: [u64; 2],
+}
+
+impl HintView {
+    /// Asks for the bucket of `hash` (first pass of a batch).
+    #[inline]
+    pub fn prefetch_bucket(self, hash: u64) {
+        self.homes(hash, |bucket| prefetch_line(std::ptr::from_ref(bucket).cast()));
+    }
+
+    /// Asks for the lines of the entries that may be the one of `hash` (second pass), whose key and value are
+    /// `content_bytes` long. A line that is missing when the entry is overwritten costs as much as all of them: the next
+    /// locked instruction waits until every store has found its line.
+    #[inline]
+    pub fn prefetch_entry(self, hash: u64, content_bytes: usize) {
+        let bytes = (HEADER_BYTES_MAX + content_bytes).min(PREFETCH_BYTES_MAX);
+        self.entries(hash, |address| prefetch_lines(address as *const u8, bytes));
+    }
+
     /// The home buckets of a hash.
     #[inline]
-    fn homes(&self, hash: u64, mut f: impl FnMut(&Bucket)) {
-        for array in &self.arrays {
-            let word = array.load(Ordering::Acquire);
+    fn homes(self, hash: u64, mut f: impl FnMut(&Bucket)) {
+        for word in self.arrays {
             if word == 0 {
                 continue;
             }
@@ -276,34 +325,9 @@ impl Hint {
         }
     }
 
-    /// Asks for the bucket of `hash` (first pass of a batch).
-    #[inline]
-    pub fn prefetch_bucket(&self, hash: u64) {
-        self.homes(hash, |bucket| prefetch_line(std::ptr::from_ref(bucket).cast()));
-    }
-
-    /// Asks for the lines of the entries that may be the one of `hash` (second pass), whose key and value are
-    /// `content_bytes` long. A line that is missing when the entry is overwritten costs as much as all of them: the next
-    /// locked instruction waits until every store has found its line.
-    #[inline]
-    pub fn prefetch_entry(&self, hash: u64, content_bytes: usize) {
-        let bytes = (HEADER_BYTES_MAX + content_bytes).min(PREFETCH_BYTES_MAX);
-        self.entries(hash, |address| {
-            for line in (address & !(LINE_BYTES - 1)..address + bytes).step_by(LINE_BYTES) {
-                prefetch_line(line as *const u8);
-            }
-        });
-    }
-
-    /// Asks for the heads of the pages of these entries: one that is removed leaves its cell to its page.
-    #[inline]
-    pub fn prefetch_page(&self, hash: u64) {
-        self.entries(hash, |address| prefetch_line(page_pool::small_page_of(address) as *const u8));
-    }
-
     /// The addresses of the entries that may be the one of `hash`.
     #[inline]
-    fn entries(&self, hash: u64, mut f: impl FnMut(usize)) {
+    fn entries(self, hash: u64, mut f: impl FnMut(usize)) {
         let tag = tag_of(hash);
         self.homes(hash, |bucket| {
             for word in &bucket.0 {
@@ -316,24 +340,8 @@ impl Hint {
     }
 }
 
-/// Bytes of a cache line.
-const LINE_BYTES: usize = 64;
-
 /// Bytes of an entry before its key: header, two long lengths, an expiry with the place of its item.
 const HEADER_BYTES_MAX: usize = 28;
 
 /// Bytes of an entry that are asked for at most.
 const PREFETCH_BYTES_MAX: usize = 1024;
-
-/// Asks for a cache line. Any address is allowed.
-#[inline]
-pub(super) fn prefetch_line(address: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch does not access memory as far as the program can tell, and never faults.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(address.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = address;
-}

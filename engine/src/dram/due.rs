@@ -4,9 +4,9 @@
 //! entry stores its item's position. A changed due time moves the item, and an entry that leaves the table
 //! removes it: however often keys are given an expiry, the heap holds no more items than the table holds entries.
 
-use super::buckets::prefetch_line;
 use super::due_alarm::DueAlarm;
 use super::entry::Entry;
+use crate::prefetch::prefetch_line;
 use std::sync::Arc;
 
 /// Position of an entry without an item: it is never due, or was handed out as due.

@@ -21,6 +21,7 @@ use super::due::UNQUEUED;
 use crate::key::{Key, Meta, Slot};
 use crate::shared_value::{self, ADDRESS_BYTES, SharedValue, Value};
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
 const HEADER_BYTES: usize = 8;
@@ -236,9 +237,14 @@ impl Entry {
 
     /// Another count of a shared value.
     pub(super) fn shared(self) -> Option<SharedValue> {
-        // SAFETY: the count that the entry holds stays with it.
-        let held = unsafe { self.take_shared() }.map(std::mem::ManuallyDrop::new);
-        held.map(|held| SharedValue::clone(&held))
+        self.as_shared().map(|held| SharedValue::clone(&held))
+    }
+
+    /// The shared value, whose count stays with the entry.
+    #[inline]
+    fn as_shared(self) -> Option<ManuallyDrop<SharedValue>> {
+        // SAFETY: nobody gives up what is not dropped.
+        unsafe { self.take_shared() }.map(ManuallyDrop::new)
     }
 
     /// True where the entry holds a count of a shared value, be it empty.
@@ -461,6 +467,14 @@ impl<'a> EntryRef<'a> {
     /// Another count of its value, where a memtable may share that.
     pub(crate) fn shared(&self) -> Option<SharedValue> {
         self.entry.shared()
+    }
+
+    /// Asks the CPU's cache for the beginning of its value, for so many bytes where a memtable may share it.
+    #[inline]
+    pub(crate) fn prefetch_value(&self, bytes: usize) {
+        if let Some(block) = self.entry.as_shared() {
+            block.prefetch(bytes);
+        }
     }
 
     /// Generation of the memtable that holds its last change.

@@ -22,7 +22,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use buckets::Hint;
+pub use buckets::{Hint, HintView};
 pub(crate) use displaced::{Displaced, Replaced};
 pub(crate) use due_alarm::DueAlarm;
 pub use entry::EntryRef;

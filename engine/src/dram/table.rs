@@ -1,7 +1,7 @@
 //! The table of one shard.
 #![allow(unsafe_code)]
 
-use super::buckets::{BucketArray, Hint, LANES, Place};
+use super::buckets::{BucketArray, Hint, HintView, LANES, Place};
 use super::displaced::Replaced;
 use super::due::{Dues, UNQUEUED};
 use super::entry::{Content, Entry, EntryRef};
@@ -201,6 +201,19 @@ impl Table {
         }
         entry.touch();
         Some(EntryRef::new(entry))
+    }
+
+    /// Where a key is; its use is not noted.
+    #[must_use]
+    pub fn peek(&self, key: Key<'_>) -> Option<Located> {
+        self.probe(key.hash, |entry| entry.is(key)).map(|(at, _)| at)
+    }
+
+    /// What may be asked for of this table, whatever becomes of it.
+    #[inline]
+    #[must_use]
+    pub fn hint_view(&self) -> HintView {
+        self.hint.view()
     }
 
     /// The entry of a key; notes its use.

@@ -7,6 +7,7 @@
 #![allow(unsafe_code)]
 
 use crate::huge_page;
+use crate::prefetch::{prefetch_for_write, prefetch_line};
 use parking_lot::Mutex;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
@@ -230,18 +231,6 @@ pub(crate) struct Cursor {
 // under the commit mutex beside that arena and is reset whenever the arena is replaced.
 unsafe impl Send for Cursor {}
 
-/// The next record probably takes the place behind this one and is about as long.
-fn prefetch_for_write(at: *const u8, len: usize) {
-    #[cfg(target_arch = "x86_64")]
-    for ahead in (0..len.min(AHEAD_BYTES)).step_by(64) {
-        use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
-        // SAFETY: a prefetch has no effect but on the caches, whatever the address.
-        unsafe { _mm_prefetch::<_MM_HINT_ET0>(at.wrapping_add(ahead).cast()) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = (at, len);
-}
-
 /// Position of a record of a memtable: its first byte, in an arena or in persistent memory. Valid while
 /// the memtable lives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -279,7 +268,8 @@ impl Arena {
         // that was just copied into the log buffer has left the store buffer.
         let used = self.used_bytes.load(Ordering::Relaxed) + len as u64;
         self.used_bytes.store(used, Ordering::Relaxed);
-        prefetch_for_write(at.wrapping_add(len), len);
+        // The next record probably takes the place behind this one and is about as long.
+        prefetch_for_write(at.wrapping_add(len), len.min(AHEAD_BYTES));
         Room { at, len }
     }
 
@@ -368,12 +358,7 @@ impl Position {
 
     /// Hint: this byte's cache line will be read soon.
     pub(crate) fn prefetch(self) {
-        #[cfg(target_arch = "x86_64")]
-        {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            // SAFETY: a prefetch has no effect but on the caches, whatever the address.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(self.0.cast()) };
-        }
+        prefetch_line(self.0);
     }
 }
 

@@ -7,11 +7,10 @@ use super::prefix::Place;
 use super::record::Record;
 use super::skiplist::SkipList;
 use crate::key::Seq;
+use crate::prefetch::LINE_BYTES;
 use std::cmp::Ordering;
 use std::ops::Range;
 use std::sync::Arc;
-
-const CACHE_LINE_BYTES: usize = 64;
 
 /// Records of a memtable sorted by key, newest first within a key.
 pub(crate) struct Run {
@@ -61,7 +60,7 @@ impl Run {
     /// Hint: the record a few places behind `index` will be read soon.
     pub(crate) fn prefetch_behind(&self, index: usize) {
         if let Some(slot) = self.order.slots.get(index + PREFETCH_RECORDS) {
-            for at in (0..self.order.prefetch_bytes).step_by(CACHE_LINE_BYTES) {
+            for at in (0..self.order.prefetch_bytes).step_by(LINE_BYTES) {
                 slot.at.advance(at).prefetch();
             }
             slot.at.advance(self.order.prefetch_bytes.saturating_sub(1)).prefetch();

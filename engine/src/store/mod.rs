@@ -45,8 +45,8 @@ pub use read::undo::UNDO_DIR;
 pub use read::undo_bound::UndoFull;
 pub use set_aside::{aside_name, prepare_data_dir};
 pub use tx::{
-    Commit, Deletion, Entry, Found, FoundPage, HeldPage, HeldValue, Latched, NewPages, OwnedKey,
-    Prepared, Tx, TxBuf, TxPages,
+    AskedPage, Commit, Deletion, Entry, Found, FoundPage, HeldPage, HeldValue, Latched, LookAhead,
+    NewPages, OwnedKey, PageOf, Prepared, Tx, TxBuf, TxPages,
 };
 pub use upkeep::cold_due::DueKey;
 pub use upkeep::disk_order::DiskClaim;

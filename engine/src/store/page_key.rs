@@ -48,7 +48,12 @@ impl PageKey {
 
     /// For the table of pages, whose entries are hashed again by their bytes.
     pub(super) fn in_table(&self) -> Key<'_> {
-        Key { slot: self.slot, bytes: &self.bytes, hash: key::hash(&self.bytes) }
+        self.in_table_at(key::hash(&self.bytes))
+    }
+
+    /// The same where its hash is known.
+    pub(super) fn in_table_at(&self, hash: u64) -> Key<'_> {
+        Key { slot: self.slot, bytes: &self.bytes, hash }
     }
 
     /// The page's entry, if it is at this place of the table.

@@ -12,6 +12,7 @@ use super::kept_removal::Removal;
 use super::latch::{Scope, each_key, latch};
 use super::load::{cold_keys_before, wants};
 use super::long_reply::{LongReply, OpenReply};
+use super::look_ahead::AheadBuf;
 use super::past::{Past, PastKeys};
 use super::replay_buf::ReplayBuf;
 use super::table::stores;
@@ -43,6 +44,7 @@ pub struct Executor {
     pub(super) hashes: Vec<u64>,
     pub(super) changes: Changes,
     pub(super) replay: ReplayBuf,
+    pub(super) ahead: AheadBuf,
     /// Plain GETs and SETs that are not in the statistics yet.
     pub(super) fast: FastCounts,
     /// The rows of GET and SET, where the table has them.
@@ -82,6 +84,7 @@ impl Executor {
             hashes: Vec::new(),
             changes: Changes::default(),
             replay: ReplayBuf::default(),
+            ahead: AheadBuf::default(),
             fast: FastCounts::default(),
             plain: PlainSpecs::of(table),
         }

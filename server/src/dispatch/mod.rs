@@ -48,6 +48,9 @@ mod log_wait;
 mod long_reply;
 #[cfg(test)]
 mod long_reply_tests;
+mod look_ahead;
+#[cfg(test)]
+mod look_ahead_tests;
 mod obstacles;
 mod operands;
 mod paged;

@@ -134,6 +134,9 @@ impl BatchRun<'_> {
         }
         self.tell_before();
         let mut way = self.worker.executor.way(self.server, self.client);
+        if way == Way::Short {
+            self.look_ahead();
+        }
         let mut asked = Asked::default();
         let mut together = self.times_together();
         // When the plain requests that are not in the statistics yet have begun.
@@ -293,6 +296,16 @@ impl BatchRun<'_> {
                 }
             }
         }
+    }
+
+    /// Asks for what the requests of the short path need beyond their keys' entries.
+    fn look_ahead(&mut self) {
+        let WorkerState { executor, batch, plan, .. } = &mut *self.worker;
+        let requests = plan.iter().zip(&batch.requests).filter_map(|(plan, request)| {
+            let Kind::Short(spec) = plan.kind else { return None };
+            Some((spec, Args::new(self.buf, batch.args(request)), plan.hash))
+        });
+        executor.look_ahead(self.server, self.client.db, requests);
     }
 
     /// False if the user has no right to the request, or it writes and writes need the long path, which says why.

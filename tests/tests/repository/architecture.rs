@@ -21,7 +21,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
     (
         "engine",
         &[
-            &["counts", "huge_page", "key", "page", "sync", "work"],
+            &["counts", "huge_page", "key", "page", "prefetch", "sync", "work"],
             &["error", "shared_value"],
             &["source"],
             &["dram", "memtable", "table"],

@@ -89,7 +89,7 @@ impl Sorted {
                 let (left, payload) = (kept.len() as u32, scores_page::build(&kept));
                 pages.edit(id)?.replace(&payload);
                 self.tree.set_count(pages, &path.steps, left)?;
-                self.join(pages, path)?;
+                self.join(pages, path, payload.len())?;
             }
         }
         Ok(())

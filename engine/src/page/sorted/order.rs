@@ -8,6 +8,9 @@ use crate::page::scores_page::{self, Cut, SCORE_BYTES, Scored};
 use crate::page::store::{PageEdit, PageError, Pages, at_page};
 use crate::page::tree::{Child, Path};
 
+/// So often a page asks its neighbours whether it may join them while it goes from full to empty.
+const JOIN_LOOKS: usize = 8;
+
 impl Sorted {
     /// Puts a member into the order. The index is not asked.
     pub(super) fn insert<P: Pages>(
@@ -150,19 +153,34 @@ impl Sorted {
         at: usize,
     ) -> Result<(), PageError> {
         let id = page_id(path.page);
-        let count = self.page(pages, path.page)?.len();
+        let page = self.page(pages, path.page)?;
+        let (count, before) = (page.len(), page.bytes());
         if count == 1 {
             return self.tree.remove(pages, &path);
         }
-        scores_page::remove(&mut pages.edit(id)?, at).map_err(at_page(id))?;
+        let after = {
+            let mut edit = pages.edit(id)?;
+            scores_page::remove(&mut edit, at).map_err(at_page(id))?;
+            edit.bytes().len()
+        };
         self.tree.set_count(pages, &path.steps, count as u32 - 1)?;
-        self.join(pages, path)
+        // A small page asks its neighbours now and then only: what had no room for it mostly has none yet.
+        let asked_every = (self.sizes.page_bytes / JOIN_LOOKS).max(1);
+        if before / asked_every == after / asked_every {
+            return Ok(());
+        }
+        self.join(pages, path, after)
     }
 
-    /// Joins a page with a neighbour, if it has become small, both are in memory and one page has room for both.
-    pub(super) fn join<P: Pages>(&mut self, pages: &mut P, path: Path) -> Result<(), PageError> {
+    /// Joins a page of so many bytes with a neighbour, if it has become small, both are in memory and one page has room for both.
+    pub(super) fn join<P: Pages>(
+        &mut self,
+        pages: &mut P,
+        path: Path,
+        bytes: usize,
+    ) -> Result<(), PageError> {
         let page_bytes = self.sizes.page_bytes;
-        if pages.read(page_id(path.page))?.len() >= page_bytes / 4 {
+        if bytes >= page_bytes / 4 {
             return Ok(());
         }
         let [before, behind] = self.tree.neighbours(pages, &path)?;

@@ -62,9 +62,9 @@ impl SeenPages {
 
     /// For a note on a page: of another one that had the place nothing is known any more.
     #[inline]
-    fn for_note(&self, page: PageId) -> &Seen {
+    fn for_note(&self, cid: u64, page: PageId) -> &Seen {
         let seen = self.of(page);
-        let own = Some((self.cid, page));
+        let own = Some((cid, page));
         if seen.page.replace(own) != own {
             seen.in_table.set(None);
             seen.operation.set(0);
@@ -80,7 +80,13 @@ impl SeenPages {
 
     #[inline]
     pub(super) fn note_in_table(&self, page: PageId, at: Located) {
-        self.for_note(page).in_table.set(Some(at));
+        self.note_ahead(self.cid, page, at);
+    }
+
+    /// The same for a page of any collection.
+    #[inline]
+    pub(super) fn note_ahead(&self, cid: u64, page: PageId, at: Located) {
+        self.for_note(cid, page).in_table.set(Some(at));
     }
 
     /// Its place among the changes of this operation, if it was seen there.
@@ -92,7 +98,7 @@ impl SeenPages {
 
     #[inline]
     pub(super) fn note_changed(&self, page: PageId, place: usize) {
-        let seen = self.for_note(page);
+        let seen = self.for_note(self.cid, page);
         seen.operation.set(self.operation);
         seen.change.set(place);
     }

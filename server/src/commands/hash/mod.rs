@@ -11,7 +11,7 @@ mod scan;
 mod set;
 mod with_times;
 
-use crate::dispatch::table::Binding;
+use crate::dispatch::table::{Binding, Elements};
 use crate::dispatch::{Args, CommandError, CommandResult, Ctx, Purpose};
 use crate::events::Event;
 use crate::keyspace::collection::{Edit, HashEdit, Hashes};
@@ -19,20 +19,20 @@ use crate::number::parse_i64;
 
 /// The group's commands.
 pub(super) const COMMANDS: &[Binding] = &[
-    Binding::keyed("hset", set::hset),
-    Binding::keyed("hmset", set::hmset),
-    Binding::keyed("hsetnx", set::hsetnx),
-    Binding::keyed("hdel", set::hdel),
-    Binding::keyed("hget", get::hget),
-    Binding::keyed("hmget", get::hmget),
+    Binding::keyed("hset", set::hset).looks_up(Elements::BEFORE_VALUES),
+    Binding::keyed("hmset", set::hmset).looks_up(Elements::BEFORE_VALUES),
+    Binding::keyed("hsetnx", set::hsetnx).looks_up(Elements::ONE),
+    Binding::keyed("hdel", set::hdel).looks_up(Elements::ALL),
+    Binding::keyed("hget", get::hget).looks_up(Elements::ONE),
+    Binding::keyed("hmget", get::hmget).looks_up(Elements::ALL),
     Binding::keyed("hgetall", get::hgetall),
     Binding::keyed("hkeys", get::hkeys),
     Binding::keyed("hvals", get::hvals),
     Binding::keyed("hlen", get::hlen),
-    Binding::keyed("hexists", get::hexists),
-    Binding::keyed("hstrlen", get::hstrlen),
-    Binding::keyed("hincrby", counter::hincrby),
-    Binding::keyed("hincrbyfloat", counter::hincrbyfloat),
+    Binding::keyed("hexists", get::hexists).looks_up(Elements::ONE),
+    Binding::keyed("hstrlen", get::hstrlen).looks_up(Elements::ONE),
+    Binding::keyed("hincrby", counter::hincrby).looks_up(Elements::ONE),
+    Binding::keyed("hincrbyfloat", counter::hincrbyfloat).looks_up(Elements::ONE),
     Binding::keyed("hrandfield", random::hrandfield),
     Binding::keyed("hscan", scan::hscan),
     Binding::keyed("hexpire", due::hexpire),

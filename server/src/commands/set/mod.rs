@@ -8,17 +8,17 @@ mod change;
 mod random;
 mod read;
 
-use crate::dispatch::table::Binding;
+use crate::dispatch::table::{Binding, Elements};
 
 /// The group's commands.
 pub(super) const COMMANDS: &[Binding] = &[
-    Binding::keyed("sadd", change::sadd),
-    Binding::keyed("srem", change::srem),
+    Binding::keyed("sadd", change::sadd).looks_up(Elements::ALL),
+    Binding::keyed("srem", change::srem).looks_up(Elements::ALL),
     Binding::keyed("smove", change::smove),
     Binding::keyed("spop", random::spop),
     Binding::keyed("srandmember", random::srandmember),
-    Binding::keyed("sismember", read::sismember),
-    Binding::keyed("smismember", read::smismember),
+    Binding::keyed("sismember", read::sismember).looks_up(Elements::ONE),
+    Binding::keyed("smismember", read::smismember).looks_up(Elements::ALL),
     Binding::keyed("scard", read::scard),
     Binding::keyed("smembers", read::smembers),
     Binding::keyed("sscan", read::sscan),

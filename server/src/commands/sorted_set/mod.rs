@@ -11,23 +11,23 @@ mod random;
 mod range;
 pub(super) mod read;
 
-use crate::dispatch::table::Binding;
+use crate::dispatch::table::{Binding, Elements};
 use crate::keyspace::collection::score_text;
 use crate::resp::Reply;
 
 /// The group's commands.
 pub(super) const COMMANDS: &[Binding] = &[
-    Binding::keyed("zadd", change::zadd),
-    Binding::keyed("zincrby", change::zincrby),
-    Binding::keyed("zrem", change::zrem),
+    Binding::keyed("zadd", change::zadd).looks_up(Elements::BEHIND_SCORES),
+    Binding::keyed("zincrby", change::zincrby).looks_up(Elements::BEHIND_SCORES),
+    Binding::keyed("zrem", change::zrem).looks_up(Elements::ALL),
     Binding::keyed("zremrangebyrank", change::zremrangebyrank),
     Binding::keyed("zremrangebyscore", change::zremrangebyscore),
     Binding::keyed("zremrangebylex", change::zremrangebylex),
     Binding::keyed("zcard", read::zcard),
-    Binding::keyed("zscore", read::zscore),
-    Binding::keyed("zmscore", read::zmscore),
-    Binding::keyed("zrank", read::zrank),
-    Binding::keyed("zrevrank", read::zrevrank),
+    Binding::keyed("zscore", read::zscore).looks_up(Elements::ONE),
+    Binding::keyed("zmscore", read::zmscore).looks_up(Elements::ALL),
+    Binding::keyed("zrank", read::zrank).looks_up(Elements::ONE),
+    Binding::keyed("zrevrank", read::zrevrank).looks_up(Elements::ONE),
     Binding::keyed("zcount", read::zcount),
     Binding::keyed("zlexcount", read::zlexcount),
     Binding::keyed("zscan", read::zscan),

@@ -4,6 +4,7 @@
 //! [`Binding`]s that each command group exports. The dispatcher, arity errors, COMMAND and ACL read
 //! the [`CommandSpec`]s made of both. A command without a binding does not exist for clients.
 
+mod elements;
 mod flags;
 mod keys;
 mod metadata;
@@ -12,6 +13,7 @@ mod rename;
 mod stats;
 mod traits;
 
+pub use elements::Elements;
 pub use flags::Flags;
 pub(super) use keys::decided_use;
 pub use keys::{KeyError, KeyUse, key_positions, sources, stores};
@@ -34,6 +36,7 @@ pub struct Binding {
     is_blind: IsBlind,
     names_keys: NamesKeys,
     traits: Traits,
+    elements: Elements,
     on_databases: OnDatabases,
     on_channels: OnChannels,
     is_secret: IsSecret,
@@ -49,6 +52,7 @@ impl Binding {
             is_blind: |_| false,
             names_keys: |_| false,
             traits: Traits::NONE,
+            elements: Elements::NONE,
             on_databases: OnDatabases::Nothing,
             on_channels: OnChannels::Nothing,
             is_secret: |_, _| false,
@@ -109,6 +113,13 @@ impl Binding {
     #[must_use]
     pub const fn with(mut self, traits: Traits) -> Self {
         self.traits = self.traits.and(traits);
+        self
+    }
+
+    /// These arguments name elements of the collection that its first key holds, which it looks up.
+    #[must_use]
+    pub const fn looks_up(mut self, elements: Elements) -> Self {
+        self.elements = elements;
         self
     }
 
@@ -179,6 +190,8 @@ pub struct CommandSpec {
     pub names_keys: NamesKeys,
     /// Its properties beyond Redis' flags.
     pub traits: Traits,
+    /// Which arguments name elements that it looks up in the collection which its first key holds.
+    pub elements: Elements,
     /// What it does to databases as a whole.
     pub on_databases: OnDatabases,
     /// What it does with channels.
@@ -216,6 +229,7 @@ impl CommandSpec {
             is_blind: binding.is_blind,
             names_keys: binding.names_keys,
             traits: binding.traits,
+            elements: binding.elements,
             on_databases: binding.on_databases,
             on_channels: binding.on_channels,
             is_secret: binding.is_secret,

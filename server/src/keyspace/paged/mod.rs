@@ -132,6 +132,16 @@ impl Paged {
         words.take(LIKELY_PAGES_MAX).map(|word| keyed.page_of(word)).collect()
     }
 
+    /// The page that shows whether the collection has an element of this name, and what with it; `None` of a type without names.
+    #[must_use]
+    pub fn page_of(&self, name: &[u8]) -> Option<PageId> {
+        match self.value_type()? {
+            ValueType::Hash | ValueType::Set => Some(Keyed::open(self).ok()?.page_of(name)),
+            ValueType::SortedSet => Some(Ranked::open(self).ok()?.page_of(name)),
+            ValueType::List | ValueType::Stream | ValueType::String => None,
+        }
+    }
+
     /// Flags and expiry of the same collection in one record.
     #[must_use]
     pub fn whole_meta(&self) -> Meta {

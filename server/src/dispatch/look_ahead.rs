@@ -1,0 +1,88 @@
+//! Pages of large collections that the requests of a batch will look at, asked for before the first of them runs: the CPU's cache fetches
+//! those of all requests at a time, where each request would wait for its own.
+
+use super::{Args, CommandSpec, Executor};
+use crate::keyspace::paged::Paged;
+use crate::server::Server;
+use sexton_engine::{AskedPage, Key, PageOf};
+
+/// Pages that are asked for at once: with their blocks they fill half of a small first-level cache.
+const PAGES_MAX: usize = 64;
+
+/// Keys without a large collection after which a batch is known to name none.
+const TRIED: usize = 4;
+
+/// Batches that are not looked at behind one that named none.
+const LEFT_OUT: u32 = 15;
+
+/// What a thread keeps from batch to batch.
+#[derive(Debug, Default)]
+pub(super) struct AheadBuf {
+    asked: Vec<AskedPage>,
+    /// Batches that are still left out.
+    left_out: u32,
+}
+
+impl Executor {
+    /// Looks ahead to what these requests need, which are about to run in the database `db`, each with the hash of its key.
+    pub fn look_ahead<'r>(
+        &mut self,
+        server: &Server,
+        db: usize,
+        requests: impl Iterator<Item = (&'static CommandSpec, Args<'r>, u64)> + Clone,
+    ) {
+        let engine = &server.engine;
+        if !engine.has_pages() {
+            return;
+        }
+        let requests = requests.filter(|(spec, ..)| !spec.elements.is_none());
+        let names = requests.clone().flat_map(|(spec, args, _)| spec.elements.of(args));
+        if names.take(2).count() < 2 {
+            return;
+        }
+        if self.ahead.left_out > 0 {
+            self.ahead.left_out -= 1;
+            return;
+        }
+        let slot = engine.slot_of(db);
+        let mut look = engine.look_ahead(&self.tx_buf);
+        let asked = &mut self.ahead.asked;
+        asked.clear();
+        // Most keys are named by several requests in a row.
+        let mut roots = [None; PAGES_MAX];
+        let mut last = None;
+        for (root, (_, args, hash)) in roots.iter_mut().zip(requests.clone()) {
+            let bytes = args.get(1);
+            if last.replace((hash, bytes)) != Some((hash, bytes)) {
+                *root = Some(look.ask_root(Key { slot, bytes, hash }));
+            }
+        }
+        let (mut paged, mut tried) = (None, 0);
+        for (root, (spec, args, root_hash)) in roots.iter().zip(requests) {
+            if let Some(root) = root {
+                let value = root.and_then(|at| look.root(root_hash, at));
+                paged = value.and_then(|(meta, value)| Paged::of(meta, value).ok().flatten());
+                tried += 1;
+            }
+            let Some(paged) = &paged else {
+                if tried == TRIED && asked.is_empty() {
+                    break;
+                }
+                continue;
+            };
+            let collection = paged.descriptor.collection;
+            let pages = spec.elements.of(args).filter_map(|name| paged.page_of(name));
+            let pages = pages.take(PAGES_MAX.saturating_sub(asked.len()));
+            asked.extend(
+                pages.filter_map(|page| {
+                    look.ask_bucket(PageOf { slot, root_hash, collection, page })
+                }),
+            );
+        }
+        if asked.is_empty() {
+            self.ahead.left_out = LEFT_OUT;
+        }
+        asked.iter().for_each(AskedPage::ask_entry);
+        asked.iter().for_each(|asked| look.ask_block(asked));
+    }
+}
