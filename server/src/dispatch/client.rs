@@ -3,7 +3,8 @@
 use super::kept_removal::Removal;
 use super::kept_search::KeptSearch;
 use super::{
-    Args, CommandError, CommandSpec, LogWait, LongReply, OnDatabases, Past, SnapshotSession, Tally,
+    Args, Class, CommandError, CommandSpec, Flags, LogWait, LongReply, OnDatabases, Past,
+    SnapshotSession, Tally, Traits,
 };
 use crate::auth::{Denial, Identity};
 use crate::blocking::Waiter;
@@ -187,11 +188,51 @@ pub struct Watched {
 /// A transaction that takes no more is kept for the next one of its connection.
 const KEPT_BYTES: usize = 4 << 10;
 
+/// What queued commands are, all together: what EXEC asks of each of them is known when they are queued.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Contents {
+    /// A bit for each class that one of them has.
+    classes: u8,
+    /// All flags that one of them has.
+    pub flags: Flags,
+    /// All traits that one of them has.
+    pub traits: Traits,
+    /// Commands that may write. A script counts as several: it says so only when it has run.
+    pub writes: usize,
+    /// One of them does what cannot be taken back.
+    pub is_final: bool,
+    /// One of them may select another database.
+    pub selects: bool,
+}
+
+impl Contents {
+    fn add(&mut self, spec: &CommandSpec) {
+        self.classes |= 1 << spec.class as u8;
+        self.flags = self.flags.union(spec.flags);
+        self.traits = self.traits.and(spec.traits);
+        self.writes += match spec.class {
+            Class::Script => 2,
+            _ => usize::from(spec.flags.contains(Flags::WRITE)),
+        };
+        let selects = spec.on_databases == OnDatabases::Selects;
+        self.is_final |= spec.class != Class::Keyed && !selects;
+        self.selects |= selects;
+    }
+
+    /// True if one of them is of this class.
+    #[must_use]
+    pub fn has(self, class: Class) -> bool {
+        self.classes >> class as u8 & 1 == 1
+    }
+}
+
 /// Commands queued by MULTI.
 #[derive(Debug, Default)]
 pub struct Transaction {
     /// In order of arrival, each with its row of the command table.
     commands: PackedRequests<&'static CommandSpec>,
+    /// What they are.
+    pub contents: Contents,
     /// The database that the last SELECT among them leads to.
     pub db: Option<usize>,
     /// A command could not be queued: EXEC answers EXECABORT.
@@ -220,7 +261,7 @@ impl Transaction {
 
     /// An empty one in its buffers, unless they have become large.
     fn emptied(mut self: Box<Self>) -> Option<Box<Self>> {
-        (self.db, self.failed) = (None, false);
+        (self.db, self.failed, self.contents) = (None, false, Contents::default());
         self.commands.clear();
         (self.commands.held_bytes() <= KEPT_BYTES).then_some(self)
     }
@@ -332,6 +373,7 @@ impl Client {
                 let db = parse_i64(args.get(1)).and_then(|db| usize::try_from(db).ok());
                 transaction.db = db.filter(|&db| db < self.databases).or(transaction.db);
             }
+            transaction.contents.add(spec);
             let bytes = transaction.commands.push(spec, args);
             self.session.queued.store(transaction.len() + 1, Ordering::Relaxed);
             self.session.queued_bytes.fetch_add(bytes, Ordering::Relaxed);

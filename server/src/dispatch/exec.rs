@@ -10,8 +10,7 @@ use super::heavy::LARGE_REQUEST_BYTES;
 use super::latch::{Scope, each_key};
 use super::load::{Slots, cold_keys, cold_pages, wants};
 use super::{
-    Args, Class, CommandError, CommandSpec, Ctx, Executor, Flags, OnDatabases, Outcome, Table,
-    Traits, selected_db,
+    Args, Class, CommandError, Ctx, Executor, OnDatabases, Outcome, Table, Traits, selected_db,
 };
 use crate::auth::Context;
 use crate::events::Changes;
@@ -54,12 +53,15 @@ fn latch_all<'h>(
 ) -> Latched<'h> {
     hashes.clear();
     // A script may need more than it names, and EXEC cannot begin again.
-    let needs_all = |class| matches!(class, Class::Offload | Class::Exclusive | Class::Script);
-    if queued.queued().any(|queued| needs_all(queued.spec.class)) {
+    let needs_all = [Class::Offload, Class::Exclusive, Class::Script];
+    if needs_all.into_iter().any(|class| queued.contents.has(class)) {
         return Latched::All;
     }
-    for queued in queued.queued().filter(|queued| queued.spec.class == Class::Keyed) {
-        each_key(queued.spec, queued.args, |key| hashes.push(server.engine.hash(key)));
+    for Queued { spec, args } in queued.queued().filter(|queued| queued.spec.class == Class::Keyed)
+    {
+        each_key(spec, args, |key| {
+            hashes.push(args.hash_of(key).unwrap_or_else(|| server.engine.hash(key)));
+        });
     }
     hashes.extend(client.watched_keys().map(|key| server.engine.hash(key)));
     Latched::Hashes(hashes)
@@ -79,11 +81,6 @@ struct Calls<'a> {
     may_hand_over: bool,
 }
 
-/// True of commands that can be taken back.
-fn does_nothing_before_the_end(spec: &CommandSpec) -> bool {
-    spec.class == Class::Keyed || spec.on_databases == OnDatabases::Selects
-}
-
 /// The error that ends a whole transaction if a script in it cannot continue.
 fn failed_in_transaction(wants: ScriptWants) -> CommandError {
     match wants {
@@ -95,9 +92,7 @@ fn failed_in_transaction(wants: ScriptWants) -> CommandError {
 
 /// Remaining work for queued commands that have run.
 struct Ran<'q> {
-    /// One of them may write.
-    writes: bool,
-    /// The database of each command, for MONITOR.
+    /// The database of each command, for MONITOR; none where all have the same.
     dbs: Vec<usize>,
     /// Commands that may not run under a latch, where their replies belong, and whether those are dropped.
     surveys: Vec<(Queued<'q>, usize, bool)>,
@@ -120,14 +115,7 @@ impl Calls<'_> {
         out: &mut Reply,
     ) -> Result<Ran<'q>, (&'static str, CommandError)> {
         let Self { table, worker, server, now_ms, running, may_hand_over } = self;
-        // A script counts as several: it says so only when it has run.
-        let writes: usize = all
-            .queued()
-            .map(|queued| match queued.spec.class {
-                Class::Script => 2,
-                _ => usize::from(queued.spec.flags.contains(Flags::WRITE)),
-            })
-            .sum();
+        let writes = all.contents.writes;
         if writes > 1 {
             tx.log(client.db, b"*1\r\n$5\r\nMULTI\r\n");
         }
@@ -135,19 +123,20 @@ impl Calls<'_> {
         if !client.reply_mode.is_muted() {
             out.array(all.len());
         }
-        let dbs = Vec::with_capacity(all.len());
         let mut ran = Ran {
-            writes: writes > 0,
-            dbs,
+            dbs: Vec::new(),
             surveys: Vec::new(),
             scripts: Vec::new(),
-            uncounted: Vec::new(),
+            uncounted: Vec::with_capacity(if may_hand_over { all.len() } else { 0 }),
         };
+        let selects = all.contents.selects;
         // Where one ends, the next begins: the clock is read once for each.
         let mut begun = Instant::now();
         for queued in all.queued() {
             let Queued { spec, args } = queued;
-            ran.dbs.push(client.db);
+            if selects {
+                ran.dbs.push(client.db);
+            }
             if spec.class == Class::Survey {
                 ran.surveys.push((queued, out.len(), client.reply_mode.is_muted()));
                 continue;
@@ -256,16 +245,15 @@ impl Executor {
             self.account_exec(server, client, args, started, (called, 0));
             return Outcome::Done(0);
         }
-        let has = |class| transaction.queued().any(|queued| queued.spec.class == class);
-        let has_script = has(Class::Script);
+        let contents = transaction.contents;
+        let has_script = contents.has(Class::Script);
         let is_large = client.queued_bytes() > LARGE_REQUEST_BYTES || client.is_heavy;
-        if (has(Class::Offload) || has_script || is_large) && !self.may_block {
+        if (contents.has(Class::Offload) || has_script || is_large) && !self.may_block {
             client.transaction = Some(transaction);
             return Outcome::Offload;
         }
         let engine = &server.engine;
-        let sets =
-            transaction.queued().any(|queued| queued.spec.traits.has(Traits::CHANGES_SETTINGS));
+        let sets = contents.traits.has(Traits::CHANGES_SETTINGS);
         let _hold = sets.then(|| server.config.hold());
         let latched = latch_all(&mut self.hashes, server, client, &transaction);
         let (running_scripts, shards) = (&server.running_scripts, Engine::shard_bits(latched));
@@ -299,8 +287,7 @@ impl Executor {
             client.transaction = Some(transaction);
             return Outcome::Cold(cold);
         }
-        let may_hand_over = !(self.may_block || self.replaying)
-            && transaction.queued().all(|queued| does_nothing_before_the_end(queued.spec));
+        let may_hand_over = !(self.may_block || self.replaying) && !contents.is_final;
 
         let (mark, db_before) = (out.len(), client.db);
         let running = occupied.as_ref().filter(|_| has_script).map(|occupied| &occupied.running);
@@ -338,11 +325,18 @@ impl Executor {
             calls.survey(client, queued, &mut self.changes, (out, at, is_muted));
         }
         let ended = (Called { failed: false }, required);
-        let (called, required) =
-            publish(server, client, &mut self.changes, (&mut *out, mark), ran.writes, ended);
+        let (called, required) = publish(
+            server,
+            client,
+            &mut self.changes,
+            (&mut *out, mark),
+            contents.writes > 0,
+            ended,
+        );
         drop(occupied);
         let mut scripts = ran.scripts.into_iter();
-        for (queued, db) in transaction.queued().zip(ran.dbs) {
+        for (nth, queued) in transaction.queued().enumerate() {
+            let db = ran.dbs.get(nth).copied().unwrap_or(client.db);
             show_monitors(server, db, client, queued.spec, queued.args, required);
             if queued.spec.class == Class::Script
                 && let Some(turn) = scripts.next()

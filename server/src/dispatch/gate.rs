@@ -126,9 +126,8 @@ impl Executor {
         }
         let exec = in_transaction && spec.traits.has(Traits::RUNS_QUEUED);
         let queued_flag = |flag| {
-            exec && client.transaction.as_ref().is_some_and(|transaction| {
-                transaction.queued().any(|queued| queued.spec.flags.contains(flag))
-            })
+            let transaction = client.transaction.as_ref().filter(|_| exec);
+            transaction.is_some_and(|transaction| transaction.contents.flags.contains(flag))
         };
         let writes = spec.flags.contains(Flags::WRITE) || queued_flag(Flags::WRITE);
         let needs_memory = spec.flags.contains(Flags::DENYOOM) || queued_flag(Flags::DENYOOM);

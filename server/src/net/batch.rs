@@ -158,7 +158,7 @@ impl BatchRun<'_> {
                 begun = self.record_stats(plain, begun);
                 plain = 0..0;
             }
-            if way == Way::Queue && self.queue(kind, &mut asked, &request) {
+            if way == Way::Queue && self.queue(kind, &mut asked, index, &request) {
                 *self.commands += 1;
                 *self.last = kind.name();
                 continue;
@@ -329,7 +329,7 @@ impl BatchRun<'_> {
     }
 
     /// Queues a request for EXEC; false if it must take the long path.
-    fn queue(&mut self, kind: Kind, asked: &mut Asked, request: &Request) -> bool {
+    fn queue(&mut self, kind: Kind, asked: &mut Asked, index: usize, request: &Request) -> bool {
         let bounds = asked.bounds(self.server, self.client);
         if u64::from(request.end - request.start) > bounds.unasked_max_bytes
             || !self.is_permitted(kind, asked, request)
@@ -339,7 +339,10 @@ impl BatchRun<'_> {
         let worker = &mut *self.worker;
         let Some(spec) = kind.spec(&worker.executor) else { return false };
         let ranges = worker.batch.args(request);
-        let args = Args::new(self.buf, ranges).logged_as(as_logged(self.buf, request, ranges));
+        let mut args = Args::new(self.buf, ranges).logged_as(as_logged(self.buf, request, ranges));
+        if kind.begins_with_key() {
+            args = args.hashed(worker.plan[index].hash);
+        }
         let request = (spec, args);
         let max_bytes = bounds.unasked_max_bytes;
         Executor::fast_queue(self.client, request, max_bytes, &mut worker.reply)

@@ -31,6 +31,17 @@ impl<'a> Args<'a> {
         self
     }
 
+    /// The same where it may not be known.
+    pub(super) fn with_hash(mut self, hash: Option<u64>) -> Self {
+        self.hash = hash;
+        self
+    }
+
+    /// What was added.
+    pub(super) fn hash(&self) -> Option<u64> {
+        self.hash
+    }
+
     /// Adds the engine's hashes of all its keys, in order; the first key is argument `first`.
     #[must_use]
     pub fn with_key_hashes(mut self, hashes: &'a [u64], first: usize) -> Self {

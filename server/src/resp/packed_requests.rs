@@ -20,6 +20,8 @@ struct Place<T> {
     first: u32,
     /// Its log form in the bytes, if it arrived in this form.
     logged: Option<(u32, u32)>,
+    /// The hash of its first argument, if that was known.
+    hash: Option<u64>,
 }
 
 impl<T> Default for PackedRequests<T> {
@@ -40,7 +42,7 @@ impl<T: Copy> PackedRequests<T> {
         } else {
             append(&mut self.bytes, &mut self.ranges, args.from(0));
         }
-        self.places.push(Place { known, first, logged });
+        self.places.push(Place { known, first, logged, hash: args.hash() });
         let ranges_bytes = args.len() * size_of::<(u32, u32)>();
         self.bytes.len() - begun as usize + ranges_bytes + size_of::<Place<T>>()
     }
@@ -63,7 +65,10 @@ impl<T: Copy> PackedRequests<T> {
             let next = self.places.get(at + 1);
             let end = next.map_or(self.ranges.len(), |next| next.first as usize);
             let ranges = &self.ranges[place.first as usize..end];
-            (place.known, Args::new(&self.bytes, ranges).logged_as(place.logged))
+            (
+                place.known,
+                Args::new(&self.bytes, ranges).logged_as(place.logged).with_hash(place.hash),
+            )
         })
     }
 

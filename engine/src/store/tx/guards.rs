@@ -49,7 +49,11 @@ impl<'e> Guards<'e> {
         shards: impl Iterator<Item = usize>,
         mut lock: impl FnMut(usize) -> Option<latch::Latched<'e>>,
     ) -> Option<Self> {
-        shards.map(|shard| Some((shard, lock(shard)?))).collect::<Option<_>>().map(Self::Many)
+        let mut guards = Vec::with_capacity(shards.size_hint().0);
+        for shard in shards {
+            guards.push((shard, lock(shard)?));
+        }
+        Some(Self::Many(guards))
     }
 
     /// True when the latch of this hash is held.

@@ -24,7 +24,9 @@ fn store(ctx: &mut Ctx<'_, '_>, key: &[u8], value: &[u8], expire_at_ms: u64) {
 pub(super) fn set(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (key, value) = (ctx.args.get(1), ctx.args.get(2));
     if ctx.args.len() == 3 {
-        store(ctx, key, value, 0);
+        let (db, meta) = (ctx.client.db, Written::Whole.expiring_at(0));
+        ctx.put(db, key, meta, value, Event::string("set"));
+        ctx.log_request();
         ctx.out.ok();
         return Ok(());
     }
