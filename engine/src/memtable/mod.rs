@@ -18,7 +18,9 @@ mod stretches;
 pub(crate) use arena::{Arena, ChunkPool, Cursor, Mark, Position, Room};
 pub(crate) use list_source::ListSource;
 pub(crate) use pooled::Pooled;
-pub(crate) use record::{HEADER_BYTES, Record, decode, encode, encode_shared, encoded_len, stamp};
+pub(crate) use record::{
+    HEADER_BYTES, Record, append, append_shared, decode, encode, encode_shared, encoded_len, stamp,
+};
 pub(crate) use run::Run;
 pub(crate) use run_source::RunSource;
 pub(crate) use skiplist::{LINK_BYTES, random_height};

@@ -68,16 +68,50 @@ pub(crate) fn encoded_len(key_len: usize, value_len: usize) -> usize {
 pub(crate) fn encode(out: &mut [u8], seq: Seq, meta: Meta, key: (&[u8], &[u8]), value: &[u8]) {
     let key_len = key.0.len() + key.1.len();
     debug_assert_eq!(out.len(), encoded_len(key_len, value.len()));
-    out[0..8].copy_from_slice(&seq.to_le_bytes());
-    out[8..16].copy_from_slice(&meta.expire_at_ms.to_le_bytes());
-    out[16..20].copy_from_slice(&(key_len as u32).to_le_bytes());
-    out[20..24].copy_from_slice(&(value.len() as u32).to_le_bytes());
-    out[24..32].copy_from_slice(&u64::from(meta.flags).to_le_bytes());
-    let (head, rest) = out[HEADER_BYTES..].split_at_mut(key.0.len());
+    let (header, rest) = out.split_at_mut(HEADER_BYTES);
+    header.copy_from_slice(&header_of(seq, meta, key_len, value.len()));
+    let (head, rest) = rest.split_at_mut(key.0.len());
     head.copy_from_slice(key.0);
     let (tail, rest) = rest.split_at_mut(key.1.len());
     tail.copy_from_slice(key.1);
     rest[..value.len()].copy_from_slice(value);
+}
+
+#[inline]
+fn header_of(seq: Seq, meta: Meta, key_len: usize, value_len: usize) -> [u8; HEADER_BYTES] {
+    let mut header = [0; HEADER_BYTES];
+    header[0..8].copy_from_slice(&seq.to_le_bytes());
+    header[8..16].copy_from_slice(&meta.expire_at_ms.to_le_bytes());
+    header[16..20].copy_from_slice(&(key_len as u32).to_le_bytes());
+    header[20..24].copy_from_slice(&(value_len as u32).to_le_bytes());
+    header[24..32].copy_from_slice(&u64::from(meta.flags).to_le_bytes());
+    header
+}
+
+/// Puts the same record behind what is in `out`, without its sequence; answers its length.
+pub(crate) fn append(out: &mut Vec<u8>, meta: Meta, key: (&[u8], &[u8]), value: &[u8]) -> usize {
+    let key_len = key.0.len() + key.1.len();
+    let (at, len) = (out.len(), encoded_len(key_len, value.len()));
+    out.reserve(len);
+    out.extend_from_slice(&header_of(0, meta, key_len, value.len()));
+    for part in [key.0, key.1, value] {
+        out.extend_from_slice(part);
+    }
+    out.resize(at + len, 0);
+    len
+}
+
+/// [`append`] for a record as [`encode_shared`] makes it.
+pub(crate) fn append_shared(
+    out: &mut Vec<u8>,
+    meta: Meta,
+    key: (&[u8], &[u8]),
+    value: &SharedValue,
+) -> usize {
+    let at = out.len();
+    let len = append(out, meta, key, &value.address());
+    out[at + 25] = SHARED;
+    len
 }
 
 /// Encodes a record of `encoded_len(key length, ADDRESS_BYTES)` bytes that refers to its value. The memtable that

@@ -29,10 +29,8 @@ impl DeadKeys for Tombstones {
         records: &mut Vec<u8>,
         (head, key): (&[u8; HEAD_BYTES], &[u8]),
     ) -> (usize, usize) {
-        let len = memtable::encoded_len(HEAD_BYTES + key.len(), 0);
         let at = records.len();
-        records.resize(at + len, 0);
-        memtable::encode(&mut records[at..], 0, Meta::tombstone(), (head, key), b"");
+        let len = memtable::append(records, Meta::tombstone(), (head, key), b"");
         (at + memtable::HEADER_BYTES, len)
     }
 

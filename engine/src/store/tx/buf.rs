@@ -6,7 +6,7 @@ use super::seen::SeenPages;
 use crate::dram::Located;
 use crate::key::{HEAD_BYTES, Key, Meta, Slot};
 use crate::memtable;
-use crate::shared_value::{ADDRESS_BYTES, SharedValue};
+use crate::shared_value::SharedValue;
 use crate::store::shard::Unresolved;
 use crate::store::wbl::TxWriter;
 use std::collections::HashMap;
@@ -146,24 +146,16 @@ impl TxBuf {
         self.forget_log();
     }
 
-    /// A put, and the room for its record.
-    fn stage_put(&mut self, key_len: usize, stored_len: usize) -> (Staged, &mut [u8]) {
-        let len = memtable::encoded_len(key_len, stored_len);
-        let at = self.records.len();
-        self.records.resize(at + len, 0);
-        (Staged::Put { at, len, key_len, room: len }, &mut self.records[at..])
-    }
-
-    /// Encodes a record, without its sequence.
+    /// Encodes the record of a put, without its sequence.
     pub(super) fn stage_value(
         &mut self,
         (head, key): (&[u8; HEAD_BYTES], &[u8]),
         meta: Meta,
         value: &[u8],
     ) -> Staged {
-        let (staged, room) = self.stage_put(HEAD_BYTES + key.len(), value.len());
-        memtable::encode(room, 0, meta, (head, key), value);
-        staged
+        let at = self.records.len();
+        let len = memtable::append(&mut self.records, meta, (head, key), value);
+        Staged::Put { at, len, key_len: HEAD_BYTES + key.len(), room: len }
     }
 
     /// The same for a value that the DRAM table shares.
@@ -173,11 +165,11 @@ impl TxBuf {
         meta: Meta,
         value: SharedValue,
     ) -> Staged {
-        let (staged, room) = self.stage_put(HEAD_BYTES + key.len(), ADDRESS_BYTES);
-        memtable::encode_shared(room, 0, meta, (head, key), &value);
+        let at = self.records.len();
+        let len = memtable::append_shared(&mut self.records, meta, (head, key), &value);
         self.shared_bytes += value.held_bytes();
         self.shared.push(value);
-        staged
+        Staged::Put { at, len, key_len: HEAD_BYTES + key.len(), room: len }
     }
 
     /// Forgets what was logged.

@@ -75,9 +75,7 @@ impl Engine {
             };
             let key = PageKey::new(slot, cid, page.into());
             table.upsert_value(key.in_table(), meta, Value::Shared(&block), generation, access);
-            let at = records.len();
-            records.resize(at + record_bytes(), 0);
-            memtable::encode_shared(&mut records[at..], 0, meta, (&head, key.bytes()), &block);
+            memtable::append_shared(&mut records, meta, (&head, key.bytes()), &block);
             block_bytes += block.held_bytes();
             blocks.push(block);
         }
