@@ -287,7 +287,7 @@ impl Executor {
             client.transaction = Some(transaction);
             return Outcome::Cold(cold);
         }
-        let may_hand_over = !(self.may_block || self.replaying) && !contents.is_final;
+        let may_hand_over = !(self.may_block || self.replaying || contents.is_final);
 
         let (mark, db_before) = (out.len(), client.db);
         let running = occupied.as_ref().filter(|_| has_script).map(|occupied| &occupied.running);

@@ -12,7 +12,7 @@ use super::kept_removal::Removal;
 use super::latch::{Scope, each_key, latch};
 use super::load::{cold_keys_before, wants};
 use super::long_reply::{LongReply, OpenReply};
-use super::look_ahead::AheadBuf;
+use super::look_ahead::LooksAhead;
 use super::past::{Past, PastKeys};
 use super::replay_buf::ReplayBuf;
 use super::table::stores;
@@ -44,7 +44,7 @@ pub struct Executor {
     pub(super) hashes: Vec<u64>,
     pub(super) changes: Changes,
     pub(super) replay: ReplayBuf,
-    pub(super) ahead: AheadBuf,
+    ahead: LooksAhead,
     /// Plain GETs and SETs that are not in the statistics yet.
     pub(super) fast: FastCounts,
     /// The rows of GET and SET, where the table has them.
@@ -84,7 +84,7 @@ impl Executor {
             hashes: Vec::new(),
             changes: Changes::default(),
             replay: ReplayBuf::default(),
-            ahead: AheadBuf::default(),
+            ahead: LooksAhead::default(),
             fast: FastCounts::default(),
             plain: PlainSpecs::of(table),
         }
@@ -114,6 +114,17 @@ impl Executor {
     /// Ends a batch of requests, before any of its replies is sent.
     pub fn end_batch(&mut self, server: &Server) {
         server.engine.end_batch(&mut self.tx_buf);
+    }
+
+    /// Asks for pages that these requests will look at, which are about to run in the database `db` on the short way, each with the hash of
+    /// its key.
+    pub fn look_ahead<'r>(
+        &mut self,
+        server: &Server,
+        db: usize,
+        requests: impl Iterator<Item = (&'static CommandSpec, Args<'r>, u64)> + Clone,
+    ) {
+        self.ahead.look(server, (db, &self.tx_buf), requests);
     }
 
     /// Evicts keys when those in memory take too much; between requests. Returns true if there was room.

@@ -1,10 +1,10 @@
 //! Pages of large collections that the requests of a batch will look at, asked for before the first of them runs: the CPU's cache fetches
 //! those of all requests at a time, where each request would wait for its own.
 
-use super::{Args, CommandSpec, Executor};
+use super::{Args, CommandSpec};
 use crate::keyspace::paged::Paged;
 use crate::server::Server;
-use sexton_engine::{AskedPage, Key, PageOf};
+use sexton_engine::{AskedPage, Key, PageOf, TxBuf};
 
 /// Pages that are asked for at once: with their blocks they fill half of a small first-level cache.
 const PAGES_MAX: usize = 64;
@@ -15,20 +15,20 @@ const TRIED: usize = 4;
 /// Batches that are not looked at behind one that named none.
 const LEFT_OUT: u32 = 15;
 
-/// What a thread keeps from batch to batch.
+/// A thread's looks ahead: what it keeps from batch to batch.
 #[derive(Debug, Default)]
-pub(super) struct AheadBuf {
+pub(super) struct LooksAhead {
     asked: Vec<AskedPage>,
     /// Batches that are still left out.
     left_out: u32,
 }
 
-impl Executor {
-    /// Looks ahead to what these requests need, which are about to run in the database `db`, each with the hash of its key.
-    pub fn look_ahead<'r>(
+impl LooksAhead {
+    /// Looks ahead to what these requests need, which are about to run in the database `db` on these buffers, each with the hash of its key.
+    pub(super) fn look<'r>(
         &mut self,
         server: &Server,
-        db: usize,
+        (db, tx_buf): (usize, &TxBuf),
         requests: impl Iterator<Item = (&'static CommandSpec, Args<'r>, u64)> + Clone,
     ) {
         let engine = &server.engine;
@@ -40,13 +40,13 @@ impl Executor {
         if names.take(2).count() < 2 {
             return;
         }
-        if self.ahead.left_out > 0 {
-            self.ahead.left_out -= 1;
+        if self.left_out > 0 {
+            self.left_out -= 1;
             return;
         }
         let slot = engine.slot_of(db);
-        let mut look = engine.look_ahead(&self.tx_buf);
-        let asked = &mut self.ahead.asked;
+        let mut look = engine.look_ahead(tx_buf);
+        let asked = &mut self.asked;
         asked.clear();
         // Most keys are named by several requests in a row.
         let mut roots = [None; PAGES_MAX];
@@ -80,7 +80,7 @@ impl Executor {
             );
         }
         if asked.is_empty() {
-            self.ahead.left_out = LEFT_OUT;
+            self.left_out = LEFT_OUT;
         }
         asked.iter().for_each(AskedPage::ask_entry);
         asked.iter().for_each(|asked| look.ask_block(asked));

@@ -4,7 +4,7 @@ use super::client::Client;
 use super::paged_tests::bench;
 use super::tests::{Bench, NOW_MS};
 use super::{Args, Executor};
-use crate::resp::{Reply, pack};
+use crate::resp::{PackedRequest, Reply, pack};
 use sexton_engine::{Latched, TxBuf, Work};
 
 const BATCH: usize = 8;
@@ -27,7 +27,7 @@ fn filled() -> (Bench, Client) {
     (bench, client)
 }
 
-fn packed(lines: &[String]) -> Vec<(Vec<u8>, Vec<(u32, u32)>)> {
+fn packed(lines: &[String]) -> Vec<PackedRequest> {
     lines.iter().map(|line| pack(line.split(' ').map(str::as_bytes))).collect()
 }
 
