@@ -78,6 +78,7 @@ fn pages_that_were_asked_for_are_known_where_they_are() {
         |n| format!("ZADD z {n} f{n}"),
         |n| format!("ZINCRBY z 0 f{n}"),
     ];
+    let mut saved = 0;
     for line in commands {
         let lines = batch(line);
         let ((mut with, mut client), (mut without, mut other)) = (filled(), filled());
@@ -87,8 +88,11 @@ fn pages_that_were_asked_for_are_known_where_they_are() {
         assert_eq!(replies, expected, "{}", lines[0]);
         // The root once, and each page.
         assert_eq!(asked as usize, 1 + BATCH, "{}", lines[0]);
-        assert!(look_ups + 4 <= before, "{}: {look_ups}, {before}", lines[0]);
+        assert!(look_ups <= before, "{}: {look_ups}, {before}", lines[0]);
+        saved += before - look_ups;
     }
+    // Some elements share a page, and a few pages share a place with another one: how many, the hash of this process decides.
+    assert!(saved as usize > commands.len() * BATCH / 3, "{saved} look-ups saved");
 }
 
 #[test]

@@ -249,6 +249,28 @@ fn ascending_scores_leave_full_pages() {
 }
 
 #[test]
+fn a_set_that_loses_members_one_by_one_gives_pages_back() {
+    let (mut memory, mut set) = (Memory::default(), Sorted::new(SortedSizes::default()));
+    let mut members: Vec<_> =
+        (0..5000_u32).map(|n| format!("member:{n:013}").into_bytes()).collect();
+    for (n, member) in members.iter().enumerate() {
+        let score = Score::of(n as f64).expect("a number");
+        set.put(&mut memory, (member, hash(member)), score).expect("put");
+    }
+    let mut random = Random(7);
+    for most in [105, 30, 10] {
+        let left = members.len() / 4;
+        while members.len() > left {
+            let member = members.swap_remove(random.below(members.len()));
+            set.remove(&mut memory, &member, hash(&member)).expect("remove");
+        }
+        set.check(&memory, &hash).expect("a whole set");
+        let [_, order, _] = set.parts().expect("pages");
+        assert!(order.pages <= most, "{} pages of {left} members", order.pages);
+    }
+}
+
+#[test]
 fn equal_scores_are_written_once_a_page() {
     let (mut memory, mut set) = (Memory::default(), Sorted::new(SortedSizes::default()));
     let score = Score::of(0.0).expect("a number");
