@@ -6,7 +6,7 @@ use crate::keyspace::paged::Paged;
 use crate::server::Server;
 use sexton_engine::{AskedPage, Key, PageOf, TxBuf};
 
-/// Pages that are asked for at once: with their blocks they fill half of a small first-level cache.
+/// Pages that are asked for at once: with what is asked of their blocks they fill a first-level cache.
 const PAGES_MAX: usize = 64;
 
 /// Keys without a large collection after which a batch is known to name none.
