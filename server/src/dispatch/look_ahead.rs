@@ -9,6 +9,10 @@ use sexton_engine::{AskedPage, Key, PageOf, TxBuf};
 /// Pages that are asked for at once: with what is asked of their blocks they fill a first-level cache.
 const PAGES_MAX: usize = 64;
 
+/// Collections of fewer bytes are left alone: what is used of them stays in the cache by itself, and a look ahead at a page that is there
+/// takes a tenth of what an HGET takes.
+const LARGE_BYTES: u64 = 128 << 10;
+
 /// Keys without a large collection after which a batch is known to name none.
 const TRIED: usize = 4;
 
@@ -57,11 +61,12 @@ impl LooksAhead {
                 *root = Some(look.ask_root(Key { slot, bytes, hash }));
             }
         }
-        let (mut paged, mut tried) = (None, 0);
+        let (mut paged, mut tried) = (None::<Paged>, 0);
         for (root, (spec, args, root_hash)) in roots.iter().zip(requests) {
             if let Some(root) = root {
                 let value = root.and_then(|at| look.root(root_hash, at));
                 paged = value.and_then(|(meta, value)| Paged::of(meta, value).ok().flatten());
+                paged = paged.filter(|paged| paged.descriptor.totals.bytes >= LARGE_BYTES);
                 tried += 1;
             }
             let Some(paged) = &paged else {

@@ -9,19 +9,26 @@ use sexton_engine::{Latched, TxBuf, Work};
 
 const BATCH: usize = 8;
 
-/// A bench with a large hash, set and sorted set, of 1,000 elements each, and a small one of each.
+/// The name of an element.
+fn name(n: usize) -> String {
+    format!("{n:0200}")
+}
+
+/// A bench with a large hash, set and sorted set, of 1,000 elements each, and others that are not large.
 fn filled() -> (Bench, Client) {
     let mut bench = bench(64);
     let mut client = bench.client();
     for n in 0..1000 {
+        let name = name(n);
         let lines =
-            [format!("HSET h f{n} {n}"), format!("SADD s f{n}"), format!("ZADD z {n} f{n}")];
+            [format!("HSET h {name} 1"), format!("SADD s {name}"), format!("ZADD z {n} {name}")];
         lines.iter().for_each(|line| drop(bench.run(&mut client, line)));
     }
-    bench.run_all(
-        &mut client,
-        &["HSET small f1 1", "SADD smalls f1", "ZADD smallz 1 f1", "SET string 1"],
-    );
+    for n in 0..100 {
+        bench.run(&mut client, &format!("HSET middle f{n} 1"));
+    }
+    let small = ["HSET small f1 1", "SADD smalls f1", "ZADD smallz 1 f1", "SET string 1"];
+    bench.run_all(&mut client, &small);
     // One that knows nothing yet.
     bench.executor = Executor::new(bench.executor.table(), 0, true);
     (bench, client)
@@ -68,15 +75,15 @@ fn batch(line: impl Fn(usize) -> String) -> Vec<String> {
 #[test]
 fn pages_that_were_asked_for_are_known_where_they_are() {
     let commands: [fn(usize) -> String; 9] = [
-        |n| format!("HGET h f{n}"),
-        |n| format!("HSET h f{n} other{n}"),
-        |n| format!("HINCRBY h f{n} 3"),
-        |n| format!("SISMEMBER s f{n}"),
-        |n| format!("SADD s f{n}"),
-        |n| format!("SREM s f{n}"),
-        |n| format!("ZSCORE z f{n}"),
-        |n| format!("ZADD z {n} f{n}"),
-        |n| format!("ZINCRBY z 0 f{n}"),
+        |n| format!("HGET h {}", name(n)),
+        |n| format!("HSET h {} 2", name(n)),
+        |n| format!("HINCRBY h {} 3", name(n)),
+        |n| format!("SISMEMBER s {}", name(n)),
+        |n| format!("SADD s {}", name(n)),
+        |n| format!("SREM s {}", name(n)),
+        |n| format!("ZSCORE z {}", name(n)),
+        |n| format!("ZADD z {n} {}", name(n)),
+        |n| format!("ZINCRBY z 0 {}", name(n)),
     ];
     let mut saved = 0;
     for line in commands {
@@ -118,7 +125,7 @@ fn what_is_small_is_left_alone_for_a_while() {
     let small = batch(|n| {
         ["HGET small f1", "SADD smalls f1", "ZSCORE smallz f1", "HGET none f1"][n % 4].into()
     });
-    let large = batch(|n| format!("HGET h f{n}"));
+    let large = batch(|n| format!("HGET h {}", name(n)));
     // Each key differs from the one before it.
     assert_eq!(look_ahead(&mut bench, &small) as usize, BATCH);
     let left_out = (0..).take_while(|_| look_ahead(&mut bench, &large) == 0).count();
@@ -132,7 +139,7 @@ fn a_latch_of_somebody_else_is_not_waited_for() {
     let engine = bench.server.engine.clone();
     let mut buf = TxBuf::default();
     let held = engine.begin(Latched::All, &mut buf);
-    let lines = batch(|n| format!("HGET h f{n}"));
+    let lines = batch(|n| format!("HGET h {}", name(n)));
     assert_eq!(look_ahead(&mut bench, &lines), 0);
     drop(held);
 }
