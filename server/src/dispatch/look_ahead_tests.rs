@@ -123,7 +123,7 @@ fn one_request_with_several_elements_is_looked_ahead_to() {
 fn what_is_small_is_left_alone_for_a_while() {
     let (mut bench, _) = filled();
     let small = batch(|n| {
-        ["HGET small f1", "SADD smalls f1", "ZSCORE smallz f1", "HGET none f1"][n % 4].into()
+        ["HGET middle f1", "SADD smalls f1", "ZSCORE smallz f1", "HGET none f1"][n % 4].into()
     });
     let large = batch(|n| format!("HGET h {}", name(n)));
     // Each key differs from the one before it.
