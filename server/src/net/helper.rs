@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 type Job = Box<dyn FnOnce(&mut Executor) + Send>;
 
@@ -18,7 +18,7 @@ const THREADS_MIN: usize = 2;
 /// Maximum number of threads; beyond it jobs queue. Most jobs wait for a device, not for a processor.
 const THREADS_MAX: usize = 32;
 
-/// An idle thread beyond the minimum number ends after this time.
+/// An idle thread beyond the minimum number ends after this time, and one of several that take turns if one fewer would have done for so long.
 const IDLE: Duration = Duration::from_secs(10);
 
 /// Threads that run jobs in order of arrival: as many threads as jobs, within bounds, so that slow jobs do not
@@ -36,6 +36,27 @@ struct State {
     jobs: VecDeque<Job>,
     threads: usize,
     idle: usize,
+    /// The fewest threads that had nothing to do whenever a job came in this period, and when the period began.
+    spare: Option<(usize, Instant)>,
+}
+
+impl State {
+    /// A job has come, and is among the jobs.
+    fn note_job(&mut self, now: Instant) {
+        let spare = self.idle.saturating_sub(self.jobs.len());
+        let (fewest, begun) = self.spare.unwrap_or((spare, now));
+        self.spare = Some((fewest.min(spare), begun));
+    }
+
+    /// True once for each period in which one thread fewer would have done: who is woken in turn is never idle for long.
+    fn has_spare(&mut self, now: Instant) -> bool {
+        let Some((fewest, begun)) = self.spare else { return false };
+        if now.saturating_duration_since(begun) < IDLE {
+            return false;
+        }
+        self.spare = None;
+        fewest > 0
+    }
 }
 
 impl HelperPool {
@@ -56,6 +77,7 @@ impl HelperPool {
     pub(super) fn run(&self, job: impl FnOnce(&mut Executor) + Send + 'static) {
         let mut state = self.0.state.lock();
         state.jobs.push_back(Box::new(job));
+        state.note_job(Instant::now());
         let grows = state.jobs.len() > state.idle && state.threads < THREADS_MAX;
         state.threads += usize::from(grows);
         drop(state);
@@ -92,6 +114,10 @@ impl HelperPool {
         loop {
             if let Some(job) = state.jobs.pop_front() {
                 return Some(job);
+            }
+            if state.threads > THREADS_MIN && state.has_spare(Instant::now()) {
+                state.threads -= 1;
+                return None;
             }
             state.idle += 1;
             let waited = self.0.arrived.wait_for(&mut state, IDLE);
@@ -143,6 +169,26 @@ mod tests {
             begun.recv_timeout(Duration::from_secs(60)).expect("all run at once");
         }
         assert!(pool.0.state.lock().threads <= THREADS_MAX);
+    }
+
+    #[test]
+    fn threads_that_take_turns_become_fewer_if_one_fewer_would_do() {
+        let (begun, mut state) = (Instant::now(), State { threads: 5, ..State::default() });
+        let later = |seconds| begun + Duration::from_secs(seconds);
+        let comes = |state: &mut State, idle, seconds| {
+            state.idle = idle;
+            state.jobs.push_back(Box::new(|_| {}));
+            state.note_job(later(seconds));
+            state.jobs.clear();
+        };
+        assert!(!state.has_spare(later(60)), "nothing is known");
+        (0..9).for_each(|second| comes(&mut state, 2 + second as usize % 3, second));
+        assert!(!state.has_spare(later(9)), "not yet");
+        assert!(state.has_spare(later(10)), "one of two was enough");
+        assert!(!state.has_spare(later(11)), "once a period");
+        comes(&mut state, 3, 20);
+        comes(&mut state, 1, 25);
+        assert!(!state.has_spare(later(31)), "all were needed once");
     }
 
     #[test]
