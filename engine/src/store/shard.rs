@@ -48,12 +48,6 @@ impl Shard {
         self.latch.take()
     }
 
-    /// The latch, unless somebody has it.
-    #[inline]
-    pub(super) fn try_latch(&self) -> Option<Latched<'_>> {
-        self.latch.try_take()
-    }
-
     /// The latch, or nothing after this time.
     #[inline]
     pub(super) fn latch_within(&self, wait: Duration) -> Option<Latched<'_>> {

@@ -2,9 +2,9 @@
 //! those of all requests at a time, where each request would wait for its own.
 
 use super::{Args, CommandSpec};
-use crate::keyspace::paged::Paged;
+use crate::keyspace::paged::{ByName, Paged};
 use crate::server::Server;
-use sexton_engine::{AskedPage, Key, PageOf, TxBuf};
+use sexton_engine::{AskedPage, Key, Meta, PageOf, TxBuf};
 
 /// Pages that are asked for at once: with what is asked of their blocks they fill a first-level cache.
 const PAGES_MAX: usize = 64;
@@ -61,28 +61,24 @@ impl LooksAhead {
                 *root = Some(look.ask_root(Key { slot, bytes, hash }));
             }
         }
-        let (mut paged, mut tried) = (None::<Paged>, 0);
+        let (mut large, mut tried) = (None, 0);
         for (root, (spec, args, root_hash)) in roots.iter().zip(requests) {
             if let Some(root) = root {
                 let value = root.and_then(|at| look.root(root_hash, at));
-                paged = value.and_then(|(meta, value)| Paged::of(meta, value).ok().flatten());
-                paged = paged.filter(|paged| paged.descriptor.totals.bytes >= LARGE_BYTES);
+                large = value.and_then(|(meta, value)| large_by_name(meta, value));
                 tried += 1;
             }
-            let Some(paged) = &paged else {
+            let Some((collection, by_name)) = &large else {
                 if tried == TRIED && asked.is_empty() {
                     break;
                 }
                 continue;
             };
-            let collection = paged.descriptor.collection;
-            let pages = spec.elements.of(args).filter_map(|name| paged.page_of(name));
-            let pages = pages.take(PAGES_MAX.saturating_sub(asked.len()));
-            asked.extend(
-                pages.filter_map(|page| {
-                    look.ask_bucket(PageOf { slot, root_hash, collection, page })
-                }),
-            );
+            let names = spec.elements.of(args).take(PAGES_MAX.saturating_sub(asked.len()));
+            asked.extend(names.filter_map(|name| {
+                let (collection, page) = (*collection, by_name.page_of(name));
+                look.ask_bucket(PageOf { slot, root_hash, collection, page })
+            }));
         }
         if asked.is_empty() {
             self.left_out = LEFT_OUT;
@@ -90,4 +86,11 @@ impl LooksAhead {
         asked.iter().for_each(AskedPage::ask_entry);
         asked.iter().for_each(|asked| look.ask_block(asked));
     }
+}
+
+/// The number of a large collection with this root, and where its elements are.
+fn large_by_name(meta: Meta, value: &[u8]) -> Option<(u64, ByName)> {
+    let paged = Paged::of(meta, value).ok()??;
+    let is_large = paged.descriptor.totals.bytes >= LARGE_BYTES;
+    Some((paged.descriptor.collection, paged.by_name().filter(|_| is_large)?))
 }

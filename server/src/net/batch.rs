@@ -339,11 +339,9 @@ impl BatchRun<'_> {
         let worker = &mut *self.worker;
         let Some(spec) = kind.spec(&worker.executor) else { return false };
         let ranges = worker.batch.args(request);
-        let mut args = Args::new(self.buf, ranges).logged_as(as_logged(self.buf, request, ranges));
-        if kind.begins_with_key() {
-            args = args.hashed(worker.plan[index].hash);
-        }
-        let request = (spec, args);
+        let hash = kind.begins_with_key().then_some(worker.plan[index].hash);
+        let args = Args::new(self.buf, ranges).logged_as(as_logged(self.buf, request, ranges));
+        let request = (spec, args.hashed(hash));
         let max_bytes = bounds.unasked_max_bytes;
         Executor::fast_queue(self.client, request, max_bytes, &mut worker.reply)
     }

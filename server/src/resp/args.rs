@@ -24,20 +24,14 @@ impl<'a> Args<'a> {
         self
     }
 
-    /// Adds the engine's hash of argument 1.
+    /// Adds the engine's hash of argument 1, if it is known.
     #[must_use]
-    pub fn hashed(mut self, hash: u64) -> Self {
-        self.hash = Some(hash);
+    pub fn hashed(mut self, hash: impl Into<Option<u64>>) -> Self {
+        self.hash = hash.into();
         self
     }
 
-    /// The same where it may not be known.
-    pub(super) fn with_hash(mut self, hash: Option<u64>) -> Self {
-        self.hash = hash;
-        self
-    }
-
-    /// What was added.
+    /// That hash.
     pub(super) fn hash(&self) -> Option<u64> {
         self.hash
     }

@@ -65,10 +65,7 @@ impl<T: Copy> PackedRequests<T> {
             let next = self.places.get(at + 1);
             let end = next.map_or(self.ranges.len(), |next| next.first as usize);
             let ranges = &self.ranges[place.first as usize..end];
-            (
-                place.known,
-                Args::new(&self.bytes, ranges).logged_as(place.logged).with_hash(place.hash),
-            )
+            (place.known, Args::new(&self.bytes, ranges).logged_as(place.logged).hashed(place.hash))
         })
     }
 

@@ -98,7 +98,7 @@ impl LookAhead<'_> {
         if self.latch.as_ref().is_none_or(|(held, _)| *held != shard) {
             // The one before is given back first: no order has to be kept.
             self.latch = None;
-            self.latch = Some((shard, self.engine.inner().shards[shard].try_latch()));
+            self.latch = Some((shard, self.engine.inner().shards[shard].latch.try_take()));
         }
         self.latch.as_ref()?.1.as_ref()
     }

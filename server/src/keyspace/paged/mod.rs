@@ -116,28 +116,24 @@ impl Paged {
             let Ok(list) = <List as Structure>::open(self) else { return Vec::new() };
             return list.end_ids().collect();
         }
-        if self.value_type() == Some(ValueType::SortedSet) {
-            let Ok(set) = Ranked::open(self) else { return Vec::new() };
-            let index = words.take(LIKELY_PAGES_MAX).map(|word| set.page_of(word));
-            return index.chain(set.top_ids()).collect();
-        }
         if self.value_type() == Some(ValueType::Stream) {
             let Ok(stream) = Streamed::open(self) else { return Vec::new() };
             return stream.likely_ids().collect();
         }
-        if self.value_type() == Some(ValueType::String) {
-            return Vec::new();
+        let Some(by_name) = self.by_name() else { return Vec::new() };
+        let named = words.take(LIKELY_PAGES_MAX).map(|word| by_name.page_of(word));
+        match &by_name {
+            ByName::Keyed(_) => named.collect(),
+            ByName::Ranked(set) => named.chain(set.top_ids()).collect(),
         }
-        let Ok(keyed) = Keyed::open(self) else { return Vec::new() };
-        words.take(LIKELY_PAGES_MAX).map(|word| keyed.page_of(word)).collect()
     }
 
-    /// The page that shows whether the collection has an element of this name, and what with it; `None` of a type without names.
+    /// Where its elements are by their names; `None` of a type without names, and of a root that says what nothing has written.
     #[must_use]
-    pub fn page_of(&self, name: &[u8]) -> Option<PageId> {
+    pub fn by_name(&self) -> Option<ByName> {
         match self.value_type()? {
-            ValueType::Hash | ValueType::Set => Some(Keyed::open(self).ok()?.page_of(name)),
-            ValueType::SortedSet => Some(Ranked::open(self).ok()?.page_of(name)),
+            ValueType::Hash | ValueType::Set => Keyed::open(self).ok().map(ByName::Keyed),
+            ValueType::SortedSet => Ranked::open(self).ok().map(ByName::Ranked),
             ValueType::List | ValueType::Stream | ValueType::String => None,
         }
     }
@@ -151,6 +147,25 @@ impl Paged {
             self.meta.flags & !Meta::PAGED
         };
         Meta { flags, ..self.meta }
+    }
+}
+
+/// A collection whose elements are looked up by their names.
+pub enum ByName {
+    /// A hash or a set.
+    Keyed(Keyed),
+    /// A sorted set.
+    Ranked(Ranked),
+}
+
+impl ByName {
+    /// The page that shows whether there is an element of this name, and what with it.
+    #[must_use]
+    pub fn page_of(&self, name: &[u8]) -> PageId {
+        match self {
+            Self::Keyed(keyed) => keyed.page_of(name),
+            Self::Ranked(ranked) => ranked.page_of(name),
+        }
     }
 }
 
