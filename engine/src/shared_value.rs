@@ -257,6 +257,12 @@ impl OwnBlock {
         Self { block: SharedValue::roomy(bytes, epoch), epoch }
     }
 
+    /// The same with no more room than the allocator gives: for a value that has changed and not grown.
+    pub(crate) fn snug(bytes: &[u8], epoch: Epoch) -> Self {
+        let room = room_of(HEAD_BYTES + bytes.len()).min(MAX_BYTES.max(bytes.len()));
+        Self { block: SharedValue::with_room(bytes, room, epoch), epoch }
+    }
+
     /// The same of a page that is full: it has no room to grow.
     pub(crate) fn full(bytes: &[u8], epoch: Epoch) -> Self {
         Self { block: SharedValue::with_room(bytes, bytes.len(), epoch), epoch }

@@ -26,6 +26,8 @@ pub mod client;
 mod commit;
 mod context;
 mod databases;
+#[cfg(test)]
+mod edited_tests;
 mod entry;
 mod error;
 mod exec;

@@ -15,6 +15,7 @@ mod sending;
 #[cfg(test)]
 mod sending_tests;
 mod stream;
+mod time_slice;
 #[cfg(test)]
 mod ways;
 mod worker;

@@ -3,6 +3,7 @@
 use super::connection::Connection;
 use super::helper::HelperPool;
 use super::stream::Stream;
+use super::time_slice;
 use crate::auth::Identity;
 use crate::commands::table;
 use crate::dispatch::Executor;
@@ -176,6 +177,7 @@ impl Workers {
                 .name(format!("worker-{number}"))
                 .stack_size(STACK_BYTES);
             thread.spawn(move || {
+                time_slice::ask_for_short();
                 WORKER.set(Some(Box::new(WorkerState::new(number, Arc::clone(&signal)))));
                 runtime.block_on(async move {
                     tokio::spawn(wake_holding(signal));

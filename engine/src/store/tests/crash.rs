@@ -400,7 +400,7 @@ impl History {
                 let expires = self.random.percent(15);
                 let expire_at_ms = if expires { self.now_ms + later_ms } else { 0 };
                 let meta = Meta { flags: self.random.below(32) as u8, expire_at_ms };
-                let len_max = if self.random.percent(3) { 2000 } else { 60 };
+                let len_max = if self.random.percent(6) { 2000 } else { 60 };
                 let len = self.random.below(len_max);
                 Op::Put(db, key, meta, vec![self.random.next_u64() as u8; len as usize])
             }

@@ -262,7 +262,7 @@ fn run_op(tx: &mut Tx<'_>, op: &Op) -> bool {
                 Found::Cold => panic!("a pinned key is not cold"),
             };
             value.push(*byte);
-            tx.put(key, meta, &value);
+            tx.put_edited(key, meta, &value);
         }
         Op::Flush(db) => assert!(tx.flush_database(*db), "a slot is free"),
         Op::Swap(a, b) => tx.swap_databases(*a, *b),

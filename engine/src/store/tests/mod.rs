@@ -11,6 +11,7 @@ mod dead_runs;
 mod deadline;
 mod drawn;
 mod due;
+mod edited;
 mod emptied;
 mod epochs;
 mod faults;

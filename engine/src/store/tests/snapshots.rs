@@ -85,7 +85,8 @@ impl History {
             roll => {
                 let expire_at_ms = if roll % 4 == 0 { 1 + self.random.below(1000) } else { 0 };
                 let meta = Meta { flags: (roll % 32) as u8, expire_at_ms };
-                let len = self.random.below(150) as usize;
+                let len_max = if self.random.percent(10) { 1500 } else { 150 };
+                let len = self.random.below(len_max) as usize;
                 Op::Put(db, key, meta, vec![self.random.next_u64() as u8; len])
             }
         };

@@ -11,6 +11,12 @@ const KEPT_BLOCK_MAX_BYTES: usize = 4096;
 /// With more bytes kept, further edits keep only what they replace: a long transaction must not copy a page a change.
 const KEPT_MAX_BYTES: usize = 256 << 10;
 
+/// Bytes at the beginning of a value that change with any change of it: counts of elements.
+const CHANGING_BYTES: usize = 16;
+
+/// The latches that are held, and the hash of the key whose latch guards a block.
+pub(super) type Latches<'l, 'e> = (&'l mut Guards<'e>, u64);
+
 /// One change of a block.
 struct Edit {
     block: SharedValue,
@@ -51,7 +57,7 @@ impl Edits {
     /// Without that latch.
     pub(super) fn splice(
         &mut self,
-        (latches, root_hash): (&mut Guards<'_>, u64),
+        (latches, root_hash): Latches<'_, '_>,
         (block, epoch): (&SharedValue, Epoch),
         range: Range<usize>,
         new: &[u8],
@@ -76,6 +82,30 @@ impl Edits {
         let (at, new_len) = (range.start, new.len());
         self.list.push(Edit { block, at, new_len, old, keeps_all: false });
         true
+    }
+
+    /// As [`Self::splice`], for all bytes of a block: only those that differ are written, and kept.
+    pub(super) fn replace(
+        &mut self,
+        (latches, root_hash): Latches<'_, '_>,
+        (block, epoch): (&SharedValue, Epoch),
+        new: &[u8],
+    ) -> bool {
+        let _ = latches.shard(root_hash);
+        if !block.is_of(epoch) || new.len() > block.held_bytes() {
+            return false;
+        }
+        let old = block.bytes();
+        let head = CHANGING_BYTES.min(old.len()).min(new.len());
+        let (first, second) =
+            (differing(&old[..head], &new[..head]), differing(&old[head..], &new[head..]));
+        let behind = |range: Range<usize>| range.start + head..range.end + head;
+        let second = (behind(second.0), behind(second.1));
+        if !first.0.is_empty() {
+            self.splice((latches, root_hash), (block, epoch), first.0, &new[first.1]);
+        }
+        // Without a difference, too, an operation was logged, and counts (E3).
+        self.splice((latches, root_hash), (block, epoch), second.0, &new[second.1])
     }
 
     /// Keeps all bytes of a small block, so that the edits of it that follow at once need not keep theirs.
@@ -122,5 +152,48 @@ impl Edits {
             debug_assert!(done, "what was there before had room");
             self.bytes.truncate(edit.old.start);
         }
+    }
+}
+
+/// Where `old` and `new` differ: behind what both begin with, and before what both end with.
+fn differing(old: &[u8], new: &[u8]) -> (Range<usize>, Range<usize>) {
+    let start = common_start(old, new);
+    let end = common_end(&old[start..], &new[start..]);
+    (start..old.len() - end, start..new.len() - end)
+}
+
+/// Bytes that are compared in one step.
+const STEP: usize = 32;
+
+/// Bytes that both begin with.
+fn common_start(a: &[u8], b: &[u8]) -> usize {
+    let steps = a.as_chunks::<STEP>().0.iter().zip(b.as_chunks::<STEP>().0);
+    let at = steps.take_while(|(a, b)| a == b).count() * STEP;
+    at + a[at..].iter().zip(&b[at..]).take_while(|(a, b)| a == b).count()
+}
+
+/// Bytes that both end with.
+fn common_end(a: &[u8], b: &[u8]) -> usize {
+    let steps = a.as_rchunks::<STEP>().1.iter().rev().zip(b.as_rchunks::<STEP>().1.iter().rev());
+    let bytes = steps.take_while(|(a, b)| a == b).count() * STEP;
+    let (a, b) = (&a[..a.len() - bytes], &b[..b.len() - bytes]);
+    bytes + a.iter().rev().zip(b.iter().rev()).take_while(|(a, b)| a == b).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_differs_is_between_what_is_common() {
+        let old: Vec<u8> = (0..200).collect();
+        for (range, new) in [(0..0, 3), (0..1, 0), (40..90, 7), (199..200, 1), (200..200, 90)] {
+            let mut changed = old.clone();
+            changed.splice(range.clone(), vec![255; new]);
+            assert_eq!(differing(&old, &changed), (range.clone(), range.start..range.start + new));
+        }
+        assert_eq!(differing(&old, &old), (200..200, 200..200));
+        assert_eq!(differing(b"", b"ab"), (0..0, 0..2));
+        assert_eq!(differing(b"aaa", b"aa"), (2..3, 2..2), "what both begin with comes first");
     }
 }

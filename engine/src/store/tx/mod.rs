@@ -17,6 +17,7 @@ mod found;
 mod guards;
 mod held_page;
 mod held_value;
+mod in_place;
 mod journal;
 mod look_ahead;
 mod new_pages;

@@ -6,9 +6,10 @@
 
 use super::Tx;
 use super::buf::{Operation, Staged};
+use super::edits::{Edits, Latches};
 use crate::key::{Key, Meta, Seq, element_head};
 use crate::page::{Descriptor, Named};
-use crate::shared_value::{Epoch, OwnBlock, SharedValue, Value};
+use crate::shared_value::{OwnBlock, SharedValue, Value};
 use crate::store::engine::{Engine, EngineError};
 use crate::store::page_key::{self, PageKey, PageName};
 use crate::store::read::cold::Beyond;
@@ -107,12 +108,6 @@ impl Tx<'_> {
         Ok(true)
     }
 
-    /// The epoch in which blocks are changed in place (E2).
-    pub(super) fn epoch(&self) -> Epoch {
-        let inner = self.engine.inner();
-        inner.order.epoch(inner.views.epoch())
-    }
-
     /// The collection `cid`, which gets pages, has a table of its own if it is large.
     pub(super) fn part_pages(&mut self, (root, cid): (Key<'_>, u64), descriptor: &[u8]) {
         let pool = &self.engine.inner().memory.pages;
@@ -146,50 +141,25 @@ impl Tx<'_> {
         descriptor: &[u8],
         edits_before: usize,
     ) {
-        let inner = self.engine.inner();
         let meta = Meta { flags: meta.flags & Meta::FLAGS_MASK, ..meta };
-        let (epoch, access) = (self.epoch(), inner.write.access_now());
-        let located = self.locate(root);
+        let epoch = self.epoch();
+        let located = self.locate_edited(root, meta);
         let shard = self.guards.shard(root.hash);
-        let count = *shard.count_mut(root.slot);
-        // What is due stands in a queue by what its value says.
-        let located = located.filter(|at| {
-            let entry = shard.table.entry(*at);
-            entry.meta() == meta
-                && !meta.has_due_elements()
-                && Descriptor::collection_of(entry.value()) == Some(cid)
-        });
-        if let Some(at) = located
-            && let Some(block) = shard.table.entry(at).shared()
-        {
-            let (whole, latches) = (0..block.bytes().len(), (&mut self.guards, root.hash));
-            let edits = &mut self.buf.journal.edits;
-            if edits.splice(latches, (&block, epoch), whole, descriptor) {
-                let shard = self.guards.shard(root.hash);
-                shard.table.entry(at).set_access(access);
-                self.buf.journal.note_edits(root.slot, count, edits_before);
-                self.buf.journal.note_overtaken(shard.loads.overtake(root));
-                self.push_edited(root.hash, false);
-                self.operations += 1;
-                return;
-            }
+        let located = located
+            .filter(|at| Descriptor::collection_of(shard.table.entry(*at).value()) == Some(cid));
+        let change = |edits: &mut Edits, latches: Latches<'_, '_>, block: &SharedValue| {
+            edits.splice(latches, (block, epoch), 0..block.bytes().len(), descriptor)
+        };
+        if self.edit_root(root, located, edits_before, change) {
+            return;
         }
         self.bury_replaced(root, Some(cid));
         if self.buf.journal.edits.len() > edits_before {
+            let count = *self.guards.shard(root.hash).count_mut(root.slot);
             self.buf.journal.note_edits(root.slot, count, edits_before);
             self.push_edited(root.hash, true);
         }
-        let block = OwnBlock::new(descriptor, epoch).into_shared();
-        self.upsert_noted(root, meta, Value::Shared(&block), access);
-        let head = crate::store::namespace::head(self.namespace_of(root));
-        let staged = self.buf.stage_shared((&head, root.bytes), meta, block);
-        self.push_put(root.hash, staged);
-    }
-
-    /// Stands for changes in place among the operations.
-    pub(super) fn push_edited(&mut self, hash: u64, shares_seq: bool) {
-        self.buf.operations.push(Operation { hash, staged: Staged::Edited, shares_seq });
-        self.buf.sharing += usize::from(shares_seq);
+        self.put_block(root, meta, OwnBlock::new(descriptor, epoch));
     }
 
     pub(super) fn remove_page(&mut self, root: Key<'_>, key: &PageKey) {

@@ -29,7 +29,11 @@ pub fn written_max_bytes(inline_max_bytes: u64) -> u64 {
 /// pages, where the store keeps some.
 pub fn put(tx: &mut Tx<'_>, key: Key<'_>, meta: Meta, value: &[u8], inline_max_bytes: u64) {
     if put_in_pages(tx, key, (meta, value), inline_max_bytes).is_none() {
-        tx.put(key, meta, value);
+        if meta.flags & RAW_STRING != 0 || ValueType::of(meta.flags) != Some(ValueType::String) {
+            tx.put_edited(key, meta, value);
+        } else {
+            tx.put(key, meta, value);
+        }
     }
 }
 

@@ -1,0 +1,158 @@
+//! Values that are written whole and differ little from what was there: they change in their blocks (E1 to E3).
+
+use super::crash::small_options;
+use super::harness::{freeze, key, replay};
+use crate::key::Meta;
+use crate::memtable::MemtableKind;
+use crate::store::*;
+use sexton_persistence::device::sim::{SimRandom, SimStorage};
+
+const NAME: &[u8] = b"edited";
+const META: Meta = Meta { flags: 4, expire_at_ms: 0 };
+
+fn start(memtable: MemtableKind) -> Engine {
+    let options = small_options(&SimStorage::new(), SyncPolicy::Always, false);
+    let options = EngineOptions { memtable, memtable_bytes: 1 << 20, ..options };
+    Engine::open(options, &mut replay).expect("a new store").0
+}
+
+/// One transaction with an edit to each of these values.
+fn edit<'v>(engine: &Engine, meta: Meta, values: impl IntoIterator<Item = &'v Vec<u8>>) -> Commit {
+    let (key, mut buf) = (key(engine, 0, NAME), TxBuf::default());
+    let mut tx = engine.begin(Latched::Hashes(&[key.hash]), &mut buf);
+    for value in values {
+        tx.put_edited(key, meta, value);
+    }
+    tx.commit()
+}
+
+fn value(engine: &Engine) -> (Meta, Vec<u8>) {
+    let (key, mut buf) = (key(engine, 0, NAME), TxBuf::default());
+    let mut tx = engine.begin(Latched::Hashes(&[key.hash]), &mut buf);
+    let Found::Live(entry) = tx.find(key) else { panic!("a value") };
+    (entry.meta(), entry.value().to_vec())
+}
+
+fn records_bytes(engine: &Engine) -> u64 {
+    engine.stats().memtable_bytes
+}
+
+#[test]
+fn a_value_that_is_edited_again_in_its_epoch_has_one_record() {
+    let engine = start(MemtableKind::Hash);
+    let mut content = vec![b'a'; 1000];
+    edit(&engine, META, [&content]);
+    let first = records_bytes(&engine);
+    edit(&engine, META, [&content]);
+    assert!(records_bytes(&engine) > first, "what was put whole gets its block by an edit");
+    content.resize(1030, b'b');
+    edit(&engine, META, [&content]);
+    let before = records_bytes(&engine);
+    for round in 0..20 {
+        content[0] = round;
+        content[500] = round;
+        content.push(round);
+        let commit = edit(&engine, META, [&content, &content]);
+        assert_eq!(commit.operations, 2);
+        assert_eq!(value(&engine), (META, content.clone()));
+    }
+    assert_eq!(records_bytes(&engine), before);
+    freeze(&engine);
+    edit(&engine, META, [&content]);
+    let third = records_bytes(&engine);
+    assert!(third > 0, "the first edit of another epoch");
+    let expiring = Meta { expire_at_ms: u64::MAX / 2, ..META };
+    edit(&engine, expiring, [&content]);
+    assert!(records_bytes(&engine) > third, "another expiry is in a record");
+    assert_eq!(value(&engine), (expiring, content));
+    engine.abandon();
+}
+
+#[test]
+fn an_edit_that_changes_nothing_fills_the_memtable_by_its_log_bytes() {
+    let engine = start(MemtableKind::Hash);
+    let active = || engine.inner().views.superversion.load().active.clone();
+    let content = vec![b'a'; 1000];
+    edit(&engine, META, [&content, &content]);
+    let (first, used) = (active(), active().used_bytes());
+    let (key, mut buf) = (key(&engine, 0, NAME), TxBuf::default());
+    for _ in 0..16 {
+        let mut tx = engine.begin(Latched::Hashes(&[key.hash]), &mut buf);
+        tx.put_edited(key, META, &content);
+        tx.log(0, &[b'+'; 70_000]);
+        tx.commit();
+        assert_eq!(first.used_bytes(), used);
+    }
+    assert!(first.filled_bytes() >= 1 << 20);
+    engine.abandon();
+}
+
+/// Some change of some bytes, now and then to a length that has no block.
+fn change(random: &mut SimRandom, content: &mut Vec<u8>) {
+    let at = random.below(content.len() as u64 + 1) as usize;
+    let end = content.len().min(at + random.below(40) as usize);
+    let new = vec![random.next_u64() as u8; random.below(42) as usize];
+    content.splice(at..end, new);
+    match random.below(60) {
+        0 => content.truncate(100),
+        1 => content.resize(3000, 7),
+        _ if content.len() < 600 => content.resize(700, 9),
+        _ => {}
+    }
+}
+
+#[test]
+fn what_was_read_and_what_is_taken_back_is_as_it_was() {
+    for (seed, memtable) in
+        [(1, MemtableKind::Hash), (2, MemtableKind::Hash), (3, MemtableKind::SkipList)]
+    {
+        let (engine, mut random) = (start(memtable), SimRandom::new(seed));
+        let mut content = vec![b'a'; 700];
+        let (mut meta, mut known) = (META, Vec::new());
+        edit(&engine, meta, [&content]);
+        for round in 0..400_u64 {
+            match random.below(40) {
+                0 => freeze(&engine),
+                1 => engine.flush_now().expect("flushed"),
+                2 => meta.expire_at_ms = [0, u64::MAX / 2][(round % 2) as usize],
+                3 | 4 => {
+                    let snapshot = engine.snapshot(SnapshotOptions::default()).expect("one");
+                    known.push((snapshot, content.clone()));
+                    known.drain(..known.len().saturating_sub(8));
+                }
+                _ => {}
+            }
+            let (before, kept) = (value(&engine), content.clone());
+            let mut all = Vec::new();
+            for _ in 0..1 + random.below(3) {
+                change(&mut random, &mut content);
+                all.push(content.clone());
+            }
+            if random.percent(30) {
+                let (key, mut buf) = (key(&engine, 0, NAME), TxBuf::default());
+                let mut tx = engine.begin(Latched::Hashes(&[key.hash]), &mut buf);
+                for value in &all {
+                    tx.put_edited(key, meta, value);
+                    if random.percent(20) {
+                        tx.put(key, meta, &value[..value.len() / 2]);
+                    }
+                    if random.percent(10) {
+                        tx.delete(key);
+                    }
+                }
+                drop(tx);
+                content = kept;
+                assert_eq!(value(&engine), before, "seed {seed}, round {round}: taken back");
+            } else {
+                edit(&engine, meta, &all);
+                assert_eq!(value(&engine).1, content, "seed {seed}, round {round}");
+            }
+            for (snapshot, content) in &known {
+                let found = snapshot.get(0, NAME).expect("readable").expect("a value");
+                assert!(found.value == *content, "seed {seed}, round {round}: a snapshot");
+            }
+        }
+        drop(known);
+        engine.abandon();
+    }
+}

@@ -1,0 +1,97 @@
+//! Values of roots that change in place: descriptors, and what is written whole but differs little from what was there.
+//!
+//! Such a value is in a block that the DRAM table shares with the memtable. The first change in an epoch makes the block and puts its
+//! record, later ones change the block (E1, E3).
+
+use super::Tx;
+use super::buf::{Operation, Staged};
+use super::edits::{Edits, Latches};
+use crate::dram::Located;
+use crate::key::{Key, Meta};
+use crate::shared_value::{Epoch, OwnBlock, SharedValue, Value};
+use crate::store::namespace;
+
+/// Bytes of a value from which on it gets a block when it is edited. A shorter one is copied in less time than its block takes.
+const EDITED_MIN_BYTES: usize = 512;
+
+impl Tx<'_> {
+    /// As [`Tx::put`], for a value of which most is what the key has already: a collection in one record, a string that is edited. Where it
+    /// is long, only what differs is written.
+    pub fn put_edited(&mut self, key: Key<'_>, meta: Meta, value: &[u8]) {
+        let may_change = value.len() >= EDITED_MIN_BYTES
+            && !meta.has_due_elements()
+            && self.engine.takes_pages();
+        let epoch = if may_change { self.epoch() } else { Epoch::NEVER };
+        let found = if epoch == Epoch::NEVER { None } else { self.locate(key) };
+        let Some(found) = found else { return self.put(key, meta, value) };
+        let meta = Meta { flags: meta.flags & Meta::FLAGS_MASK, ..meta };
+        let located = self.locate_edited(key, meta);
+        self.buf.journal.edits.seal();
+        let edits_before = self.buf.journal.edits.len();
+        let change = |edits: &mut Edits, latches: Latches<'_, '_>, block: &SharedValue| {
+            edits.replace(latches, (block, epoch), value)
+        };
+        if self.edit_root(key, located, edits_before, change) {
+            return;
+        }
+        let grows = self.guards.shard(key.hash).table.entry(found).value().len() < value.len();
+        let block = if grows { OwnBlock::new } else { OwnBlock::snug };
+        self.bury_replaced(key, None);
+        self.put_block(key, meta, block(value, epoch));
+    }
+
+    /// The epoch in which blocks are changed in place (E2).
+    pub(super) fn epoch(&self) -> Epoch {
+        let inner = self.engine.inner();
+        inner.order.epoch(inner.views.epoch())
+    }
+
+    /// Where a key is whose value may be changed in place; `None` where flags or expiry are others. What is due of it stands in a queue
+    /// by what its value says: such a value is written anew.
+    pub(super) fn locate_edited(&mut self, key: Key<'_>, meta: Meta) -> Option<Located> {
+        let at = self.locate(key)?;
+        let found = self.guards.shard(key.hash).table.entry(at).meta();
+        (found == meta && !meta.has_due_elements()).then_some(at)
+    }
+
+    /// Changes the value of a root in its block, if it has one that `change` can change: one operation, without a record. All edits but
+    /// the first `edits_before` belong to it.
+    pub(super) fn edit_root(
+        &mut self,
+        root: Key<'_>,
+        located: Option<Located>,
+        edits_before: usize,
+        change: impl FnOnce(&mut Edits, Latches<'_, '_>, &SharedValue) -> bool,
+    ) -> bool {
+        let Some(at) = located else { return false };
+        let Some(block) = self.guards.shard(root.hash).table.entry(at).shared() else {
+            return false;
+        };
+        if !change(&mut self.buf.journal.edits, (&mut self.guards, root.hash), &block) {
+            return false;
+        }
+        let shard = self.guards.shard(root.hash);
+        let count = *shard.count_mut(root.slot);
+        shard.table.entry(at).set_access(self.engine.inner().write.access_now());
+        self.buf.journal.note_edits(root.slot, count, edits_before);
+        self.buf.journal.note_overtaken(shard.loads.overtake(root));
+        self.push_edited(root.hash, false);
+        self.operations += 1;
+        true
+    }
+
+    /// A root gets another block: the first change of an epoch, or one that has no room in the block before (E3).
+    pub(super) fn put_block(&mut self, root: Key<'_>, meta: Meta, block: OwnBlock) {
+        let (access, block) = (self.engine.inner().write.access_now(), block.into_shared());
+        self.upsert_noted(root, meta, Value::Shared(&block), access);
+        let head = namespace::head(self.namespace_of(root));
+        let staged = self.buf.stage_shared((&head, root.bytes), meta, block);
+        self.push_put(root.hash, staged);
+    }
+
+    /// Stands for changes in place among the operations.
+    pub(super) fn push_edited(&mut self, hash: u64, shares_seq: bool) {
+        self.buf.operations.push(Operation { hash, staged: Staged::Edited, shares_seq });
+        self.buf.sharing += usize::from(shares_seq);
+    }
+}
