@@ -61,8 +61,21 @@ fn store(
 fn pfadd(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (db, args, key) = (ctx.client.db, ctx.args, ctx.args.get(1));
     let sparse_max_bytes = ctx.thresholds().hyperloglog_sparse_bytes;
-    let found = find(ctx, Purpose::Write, key)?;
-    let mut changed = found.is_none();
+    let found = ctx.lookup::<Strings, _>(Purpose::Write, key, |string, _| {
+        let Some(string) = string else { return Ok(None) };
+        if HyperLogLog::has_seen(string.bytes(), args.from(2)) {
+            return Ok(Some(None));
+        }
+        let log = HyperLogLog::of(string.bytes())?;
+        Ok::<_, NotHyperLogLog>(Some(Some((log, string.expire_at_ms()))))
+    })??;
+    let (mut changed, found) = match found {
+        Some(None) => {
+            ctx.out.int(0);
+            return Ok(());
+        }
+        found => (found.is_none(), found.flatten()),
+    };
     let (mut log, expire_at_ms) = found.unwrap_or_default();
     let meta = Written::Edited.expiring_at(expire_at_ms);
     for (seen, element) in args.from(2).enumerate() {
@@ -101,22 +114,22 @@ fn pfcount(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         return Ok(());
     }
     let key = ctx.args.get(1);
-    let Some((mut log, expire_at_ms)) = find(ctx, Purpose::Read, key)? else {
-        ctx.out.int(0);
-        return Ok(());
-    };
-    let cardinality = match log.known_cardinality() {
-        Some(cardinality) => cardinality,
-        None => {
-            let cardinality = log.count()?;
-            log.set_cardinality(cardinality);
-            if ctx.client.snapshot_session.is_none() {
-                store(ctx, key, &log, expire_at_ms, None);
-            }
-            cardinality
+    let found = ctx.lookup::<Strings, _>(Purpose::Read, key, |string, _| {
+        let Some(string) = string else { return Ok((Some(0), None)) };
+        let known = HyperLogLog::known_cardinality(string.bytes())?;
+        let log = known.is_none().then(|| HyperLogLog::of(string.bytes())).transpose()?;
+        Ok::<_, NotHyperLogLog>((known, log.map(|log| (log, string.expire_at_ms()))))
+    })??;
+    let (mut cardinality, log) = found;
+    if let Some((mut log, expire_at_ms)) = log {
+        let counted = log.count()?;
+        log.set_cardinality(counted);
+        if ctx.client.snapshot_session.is_none() {
+            store(ctx, key, &log, expire_at_ms, None);
         }
-    };
-    ctx.out.int(cardinality as i64);
+        cardinality = Some(counted);
+    }
+    ctx.out.int(cardinality.unwrap_or(0) as i64);
     Ok(())
 }
 

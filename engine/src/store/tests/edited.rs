@@ -69,6 +69,31 @@ fn a_value_that_is_edited_again_in_its_epoch_has_one_record() {
 }
 
 #[test]
+fn another_expiry_of_an_edited_value_takes_a_short_record() {
+    let engine = start(MemtableKind::Hash);
+    let content = vec![b'a'; 1000];
+    edit(&engine, META, [&content]);
+    let active = || engine.inner().views.superversion.load().active.clone();
+    let (key, mut buf) = (key(&engine, 0, NAME), TxBuf::default());
+    let mut tx = engine.begin(Latched::Hashes(&[key.hash]), &mut buf);
+    tx.set_meta(key, Meta { expire_at_ms: 7, ..META });
+    tx.commit();
+    let (shared_bytes, records, filled) =
+        (active().shared_bytes(), records_bytes(&engine), active().filled_bytes());
+    assert!(shared_bytes >= 1000, "it has a block now");
+    for expire_at_ms in 0..50 {
+        let mut tx = engine.begin(Latched::Hashes(&[key.hash]), &mut buf);
+        tx.set_meta(key, Meta { expire_at_ms: u64::MAX / 2 + expire_at_ms, ..META });
+        tx.commit();
+    }
+    assert_eq!(active().shared_bytes(), shared_bytes);
+    assert!(records_bytes(&engine) < records + 50 * 200);
+    assert!(active().filled_bytes() < filled + 50 * 200);
+    assert_eq!(value(&engine), (Meta { expire_at_ms: u64::MAX / 2 + 49, ..META }, content));
+    engine.abandon();
+}
+
+#[test]
 fn an_edit_that_changes_nothing_fills_the_memtable_by_its_log_bytes() {
     let engine = start(MemtableKind::Hash);
     let active = || engine.inner().views.superversion.load().active.clone();
@@ -138,6 +163,9 @@ fn what_was_read_and_what_is_taken_back_is_as_it_was() {
                     }
                     if random.percent(10) {
                         tx.delete(key);
+                    }
+                    if random.percent(20) {
+                        tx.set_meta(key, Meta { expire_at_ms: u64::MAX / 3, ..META });
                     }
                 }
                 drop(tx);

@@ -165,9 +165,19 @@ impl TxBuf {
         meta: Meta,
         value: SharedValue,
     ) -> Staged {
+        self.shared_bytes += value.held_bytes();
+        self.stage_again((head, key), meta, value)
+    }
+
+    /// The same for a value of which this memtable has a record already, and therefore its bytes.
+    pub(super) fn stage_again(
+        &mut self,
+        (head, key): (&[u8; HEAD_BYTES], &[u8]),
+        meta: Meta,
+        value: SharedValue,
+    ) -> Staged {
         let at = self.records.len();
         let len = memtable::append_shared(&mut self.records, meta, (head, key), &value);
-        self.shared_bytes += value.held_bytes();
         self.shared.push(value);
         Staged::Put { at, len, key_len: HEAD_BYTES + key.len(), room: len }
     }

@@ -9,21 +9,28 @@ use super::edits::{Edits, Latches};
 use crate::dram::Located;
 use crate::key::{Key, Meta};
 use crate::shared_value::{Epoch, OwnBlock, SharedValue, Value};
+use crate::store::engine::Engine;
 use crate::store::namespace;
 
 /// Bytes of a value from which on it gets a block when it is edited. A shorter one is copied in less time than its block takes.
 const EDITED_MIN_BYTES: usize = 512;
 
+impl Engine {
+    /// The epoch in which blocks are changed in place (E2).
+    pub(super) fn epoch(&self) -> Epoch {
+        let inner = self.inner();
+        inner.order.epoch(inner.views.epoch())
+    }
+}
+
 impl Tx<'_> {
     /// As [`Tx::put`], for a value of which most is what the key has already: a collection in one record, a string that is edited. Where it
     /// is long, only what differs is written.
     pub fn put_edited(&mut self, key: Key<'_>, meta: Meta, value: &[u8]) {
-        let may_change = value.len() >= EDITED_MIN_BYTES
-            && !meta.has_due_elements()
-            && self.engine.takes_pages();
-        let epoch = if may_change { self.epoch() } else { Epoch::NEVER };
-        let found = if epoch == Epoch::NEVER { None } else { self.locate(key) };
-        let Some(found) = found else { return self.put(key, meta, value) };
+        let epoch = self.epoch_of_edits(meta, value.len());
+        let Some((found, epoch)) = self.locate(key).zip(epoch) else {
+            return self.put(key, meta, value);
+        };
         let meta = Meta { flags: meta.flags & Meta::FLAGS_MASK, ..meta };
         let located = self.locate_edited(key, meta);
         self.buf.journal.edits.seal();
@@ -40,10 +47,16 @@ impl Tx<'_> {
         self.put_block(key, meta, block(value, epoch));
     }
 
-    /// The epoch in which blocks are changed in place (E2).
+    /// The epoch in which a value of so many bytes that is edited may change in place: `None` where it is short, where its elements are
+    /// due, and in a store that changes nothing in place.
+    pub(super) fn epoch_of_edits(&self, meta: Meta, len: usize) -> Option<Epoch> {
+        let may_change =
+            len >= EDITED_MIN_BYTES && !meta.has_due_elements() && self.engine.takes_pages();
+        may_change.then(|| self.epoch()).filter(|epoch| *epoch != Epoch::NEVER)
+    }
+
     pub(super) fn epoch(&self) -> Epoch {
-        let inner = self.engine.inner();
-        inner.order.epoch(inner.views.epoch())
+        self.engine.epoch()
     }
 
     /// Where a key is whose value may be changed in place; `None` where flags or expiry are others. What is due of it stands in a queue

@@ -52,7 +52,7 @@ use super::shard::{SHARDS, ShardState, Unresolved};
 use crate::dram::{Located, Replaced, Upsert};
 use crate::key::{Key, Meta, Seq};
 use crate::page::Descriptor;
-use crate::shared_value::Value;
+use crate::shared_value::{OwnBlock, Value};
 use sexton_persistence::aof::write_command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -408,16 +408,28 @@ impl<'e> Tx<'e> {
         let namespace = engine.inner().namespaces.id_of(key.slot);
         self.moved = true;
         let Some(at) = self.locate(key) else { return };
+        let entry = self.guards.shard(key.hash).table.entry(at);
+        let flags = if entry.meta().is_paged() { entry.meta().flags } else { meta.flags };
+        let meta = Meta { flags: flags & Meta::FLAGS_MASK, ..meta };
+        let (access, is_shared, len) =
+            (entry.access(), entry.shared().is_some(), entry.value().len());
+        if !is_shared && let Some(epoch) = self.epoch_of_edits(meta, len) {
+            // Flags and expiry of a long value that change often take a short record each.
+            let value = self.guards.shard(key.hash).table.entry(at).value();
+            let block = OwnBlock::snug(value, epoch);
+            self.put_block(key, meta, block);
+            self.set_access(key, access);
+            return;
+        }
         let (shard, buf) = (self.guards.shard(key.hash), &mut *self.buf);
         let count = *shard.count_mut(key.slot);
         let entry = shard.table.entry(at);
-        let flags = if entry.meta().is_paged() { entry.meta().flags } else { meta.flags };
-        let meta = Meta { flags: flags & Meta::FLAGS_MASK, ..meta };
         buf.journal.note_meta(key.slot, count, entry.meta(), entry.generation());
         let expires = i64::from(meta.expire_at_ms != 0) - i64::from(entry.meta().expire_at_ms != 0);
         let name = (&namespace::head(namespace), key.bytes);
         let staged = match entry.shared() {
-            // The newest record must refer to the block: it may change until its epoch ends.
+            // The newest record must refer to the block: it may change until its epoch ends. Its first one is in this memtable (E3).
+            Some(value) if value.is_of(engine.epoch()) => buf.stage_again(name, meta, value),
             Some(value) => buf.stage_shared(name, meta, value),
             None => buf.stage_value(name, meta, entry.value()),
         };

@@ -63,7 +63,7 @@ impl Engine {
         let slot = self.slot_of(db);
         let namespace = inner.namespaces.id_of(slot);
         let (generation, access) = (inner.flusher.active_generation(), inner.write.access_now());
-        let epoch = inner.order.epoch(inner.views.epoch());
+        let epoch = self.epoch();
         let mut table = Table::new(std::sync::Arc::clone(&inner.memory.pages));
         let (head, meta) = (page_key::head(namespace), Meta::default());
         let mut records = Vec::with_capacity(pages.len() * record_bytes());

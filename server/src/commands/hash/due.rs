@@ -213,12 +213,11 @@ fn tell(ctx: &mut Ctx<'_, '_>, in_seconds: bool, origin_ms: u64) -> CommandResul
     };
     if let Some(paged) = ctx.paged_for::<Hashes>(Purpose::Read, key, names.clone())? {
         ctx.read_pages(key, &paged, |hash: &Keyed, pages, out| {
-            hash.needs(pages, names.clone())?;
             out.array(names.len());
-            for name in names.clone() {
+            hash.each(pages, names.clone(), |name| {
                 out.int(answer(hash.due_ms(pages, name)?));
-            }
-            Ok(())
+                Ok(())
+            })
         });
         return Ok(());
     }

@@ -34,15 +34,14 @@ pub(super) fn hmget(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (key, fields) = (ctx.args.get(1), ctx.args.from(2));
     if let Some(paged) = ctx.paged_for::<Hashes>(Purpose::Read, key, fields.clone())? {
         ctx.read_pages(key, &paged, |hash: &Keyed, pages, out| {
-            hash.needs(pages, fields.clone())?;
             out.array(fields.len());
-            for field in fields.clone() {
+            hash.each(pages, fields.clone(), |field| {
                 match hash.get(pages, field)? {
                     Some(value) => out.bulk(value),
                     None => out.null(),
                 }
-            }
-            Ok(())
+                Ok(())
+            })
         });
         return Ok(());
     }

@@ -31,12 +31,11 @@ pub(super) fn smismember(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (key, members) = (ctx.args.get(1), ctx.args.from(2));
     if let Some(paged) = ctx.paged::<Sets>(Purpose::Read, key)? {
         ctx.read_pages(key, &paged, |set: &Keyed, pages, out| {
-            set.needs(pages, members.clone())?;
             out.array(members.len());
-            for member in members.clone() {
+            set.each(pages, members.clone(), |member| {
                 out.int(i64::from(set.get(pages, member)?.is_some()));
-            }
-            Ok(())
+                Ok(())
+            })
         });
         return Ok(());
     }

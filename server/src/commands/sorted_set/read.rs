@@ -54,12 +54,7 @@ pub(in crate::commands) fn scores_in_pages<'m>(
 ) -> Result<Option<Vec<Option<f64>>>, CommandError> {
     let key = ctx.args.get(1);
     let Some(paged) = ctx.paged::<SortedSets>(Purpose::Read, key)? else { return Ok(None) };
-    let scores = ctx.read_ranked(key, &paged, |set, pages, _| {
-        set.needs(pages, members.clone())?;
-        let scores = members.clone().map(|member| set.score(pages, member));
-        Ok(scores.collect::<Result<Vec<_>, _>>()?)
-    });
-    Ok(Some(scores))
+    Ok(Some(ctx.read_ranked(key, &paged, |set, pages, _| set.scores(pages, members.clone()))))
 }
 
 fn score(score: Option<f64>, out: &mut Reply) {

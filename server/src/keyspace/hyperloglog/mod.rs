@@ -68,13 +68,7 @@ impl HyperLogLog {
     /// # Errors
     /// [`NotHyperLogLog::Other`]. Corruption is detected when registers are read.
     pub fn of(bytes: &[u8]) -> Result<Self, NotHyperLogLog> {
-        let is_one = bytes.len() >= HEAD_BYTES
-            && bytes.starts_with(MAGIC)
-            && match bytes[ENCODING_AT] {
-                DENSE => bytes.len() == DENSE_BYTES,
-                encoding => encoding == SPARSE,
-            };
-        if is_one { Ok(Self { bytes: bytes.to_vec() }) } else { Err(NotHyperLogLog::Other) }
+        checked(bytes).map(|bytes| Self { bytes: bytes.to_vec() })
     }
 
     /// The string.
@@ -89,12 +83,26 @@ impl HyperLogLog {
         self.bytes[ENCODING_AT] == SPARSE
     }
 
-    /// The cardinality, where it is known without counting.
+    /// The cardinality of the HyperLogLog that these bytes represent, where it is known without counting.
+    ///
+    /// # Errors
+    /// As [`Self::of`].
+    pub fn known_cardinality(bytes: &[u8]) -> Result<Option<u64>, NotHyperLogLog> {
+        let (_, number) = checked(bytes)?.split_at(CARDINALITY_AT);
+        let cardinality = number.first_chunk().map(|number| u64::from_le_bytes(*number));
+        Ok(cardinality.filter(|cardinality| cardinality >> 63 == 0))
+    }
+
+    /// True when these bytes represent one that has seen these elements, or as good as these: none would change it. False where only
+    /// [`Self::add`] can tell.
     #[must_use]
-    pub fn known_cardinality(&self) -> Option<u64> {
-        let (_, text) = self.bytes.split_at(CARDINALITY_AT);
-        let cardinality = u64::from_le_bytes(*text.first_chunk()?);
-        (cardinality >> 63 == 0).then_some(cardinality)
+    pub fn has_seen<'e>(bytes: &[u8], mut elements: impl Iterator<Item = &'e [u8]>) -> bool {
+        let is_dense = checked(bytes).is_ok_and(|bytes| bytes[ENCODING_AT] == DENSE);
+        is_dense
+            && elements.all(|element| {
+                let (index, value) = register_of(element);
+                value <= dense_register(bytes, index)
+            })
     }
 
     /// From now on the cardinality is known.
@@ -162,11 +170,8 @@ impl HyperLogLog {
     /// # Errors
     /// [`NotHyperLogLog::Damaged`].
     pub fn add(&mut self, element: &[u8], sparse_max_bytes: u64) -> Result<bool, NotHyperLogLog> {
-        let hash = hash::murmur64a(element);
-        let index = hash as usize & (REGISTERS - 1);
-        // A one behind the last bit ends the count.
-        let zeros = (hash >> INDEX_BITS | 1 << COUNT_BITS).trailing_zeros();
-        self.raise(index, zeros as u8 + 1, sparse_max_bytes)
+        let (index, value) = register_of(element);
+        self.raise(index, value, sparse_max_bytes)
     }
 
     /// Raises one register; returns whether it was smaller. It remains sparse up to `sparse_max_bytes`.
@@ -216,19 +221,12 @@ impl HyperLogLog {
         Ok(())
     }
 
-    /// The position of a register: the byte, and the bit in it.
-    fn place(index: usize) -> (usize, usize) {
-        (HEAD_BYTES + index * REGISTER_BITS / 8, index * REGISTER_BITS % 8)
-    }
-
     fn dense_register(&self, index: usize) -> u8 {
-        let (at, bit) = Self::place(index);
-        let next = self.bytes.get(at + 1).copied().unwrap_or(0);
-        (u16::from_le_bytes([self.bytes[at], next]) >> bit) as u8 & 0x3f
+        dense_register(&self.bytes, index)
     }
 
     fn set_dense_register(&mut self, index: usize, value: u8) {
-        let (at, bit) = Self::place(index);
+        let (at, bit) = place(index);
         let next = self.bytes.get(at + 1).copied().unwrap_or(0);
         let pair = u16::from_le_bytes([self.bytes[at], next]);
         let [low, high] = (pair & !(0x3f << bit) | u16::from(value) << bit).to_le_bytes();
@@ -242,6 +240,37 @@ impl HyperLogLog {
     pub fn dense_registers(&self) -> impl Iterator<Item = u8> + '_ {
         (0..REGISTERS).map(|index| self.dense_register(index))
     }
+}
+
+/// These bytes, where they represent a HyperLogLog as far as its head says.
+fn checked(bytes: &[u8]) -> Result<&[u8], NotHyperLogLog> {
+    let is_one = bytes.len() >= HEAD_BYTES
+        && bytes.starts_with(MAGIC)
+        && match bytes[ENCODING_AT] {
+            DENSE => bytes.len() == DENSE_BYTES,
+            encoding => encoding == SPARSE,
+        };
+    if is_one { Ok(bytes) } else { Err(NotHyperLogLog::Other) }
+}
+
+/// The register that an element raises, and to what.
+fn register_of(element: &[u8]) -> (usize, u8) {
+    let hash = hash::murmur64a(element);
+    let index = hash as usize & (REGISTERS - 1);
+    // A one behind the last bit ends the count.
+    let zeros = (hash >> INDEX_BITS | 1 << COUNT_BITS).trailing_zeros();
+    (index, zeros as u8 + 1)
+}
+
+/// The position of a register in a dense one: the byte, and the bit in it.
+fn place(index: usize) -> (usize, usize) {
+    (HEAD_BYTES + index * REGISTER_BITS / 8, index * REGISTER_BITS % 8)
+}
+
+fn dense_register(bytes: &[u8], index: usize) -> u8 {
+    let (at, bit) = place(index);
+    let next = bytes.get(at + 1).copied().unwrap_or(0);
+    (u16::from_le_bytes([bytes[at], next]) >> bit) as u8 & 0x3f
 }
 
 /// The approximate number of distinct elements that these registers have seen.
@@ -281,7 +310,9 @@ mod tests {
         for number in 0..1500_u32 {
             let element = number.to_string();
             let changed = sparse.add(element.as_bytes(), u64::MAX).unwrap();
+            let known = HyperLogLog::has_seen(dense.bytes(), std::iter::once(element.as_bytes()));
             assert_eq!(dense.add(element.as_bytes(), SPARSE_MAX).unwrap(), changed);
+            assert_eq!(known, !changed);
         }
         assert!(sparse.is_sparse() && !dense.is_sparse());
         assert_eq!(registers(&sparse), registers(&dense));

@@ -100,7 +100,7 @@ impl Scores<'_> {
         })
     }
 
-    fn names(&self) -> impl Iterator<Item = &[u8]> {
+    fn names(&self) -> impl Iterator<Item = &[u8]> + Clone {
         self.numbers.iter().map(|&number| self.asked.name(number))
     }
 }
@@ -110,23 +110,14 @@ impl Look for Scores<'_> {
 
     fn look<P: Pages>(&mut self, paged: &Paged, pages: &P) -> Result<Self::Found, Stop> {
         if paged.value_type() == Some(ValueType::SortedSet) {
-            let set = Ranked::open(paged)?;
-            let scores = self.names().map(|name| set.score(pages, name)).collect();
-            return all_or_missing(scores, || set.needs(pages, self.names()));
+            return Ranked::open(paged)?.scores(pages, self.names());
         }
         let set = Keyed::open(paged)?;
-        let has = |name| Ok(set.get(pages, name)?.map(|_| 1.0));
-        all_or_missing(self.names().map(has).collect(), || set.needs(pages, self.names()))
+        let mut found = Vec::with_capacity(self.numbers.len());
+        set.each(pages, self.names(), |name| {
+            found.push(set.get(pages, name)?.map(|_| 1.0));
+            Ok(())
+        })?;
+        Ok(found)
     }
-}
-
-/// What was found; or, where a page is missing, all that are.
-fn all_or_missing<T>(
-    found: Result<T, PageError>,
-    needs: impl FnOnce() -> Result<(), Stop>,
-) -> Result<T, Stop> {
-    found.or_else(|error| {
-        needs()?;
-        Err(error.into())
-    })
 }

@@ -121,7 +121,23 @@ impl Keyed {
         missing_of(pages, keys.map(|key| self.page_of(key)))
     }
 
-    /// The same for keys that are to be changed: what says when they are due is in memory, too.
+    /// Looks at these keys, one after the other.
+    ///
+    /// # Errors
+    /// Where a page is missing, all that they miss.
+    pub fn each<'k, P: Pages>(
+        &self,
+        pages: &P,
+        keys: impl Iterator<Item = &'k [u8]> + Clone,
+        look: impl FnMut(&'k [u8]) -> Result<(), PageError>,
+    ) -> Result<(), Stop> {
+        keys.clone().try_for_each(look).or_else(|missed| {
+            self.needs(pages, keys)?;
+            Err(missed.into())
+        })
+    }
+
+    /// As [`Self::needs`] for keys that are to be changed: what says when they are due is in memory, too.
     ///
     /// # Errors
     /// The pages that are not, and those that these changes split, if splits are overdue.

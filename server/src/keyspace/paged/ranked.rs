@@ -1,6 +1,6 @@
 //! Sorted sets in pages.
 
-use super::{Failed, Paged, Stop, Structure, change, needs_looks, none_of};
+use super::{Failed, Paged, Stop, Structure, change, none_of};
 use crate::blocking::{Pop, Side};
 use crate::keyspace::pop::Popped;
 use sexton_engine::page::{
@@ -70,18 +70,6 @@ impl Ranked {
         self.set.top_ids()
     }
 
-    /// What says the scores of these members is in memory.
-    ///
-    /// # Errors
-    /// The pages that are not.
-    pub fn needs<'m, P: Pages>(
-        &self,
-        pages: &P,
-        members: impl Iterator<Item = &'m [u8]>,
-    ) -> Result<(), Stop> {
-        needs_looks(members.map(|member| self.set.score(pages, member, self.hash(member))))
-    }
-
     /// All pages that a change of these members misses, where it has missed one; of those with a score, those where they stand
     /// with that, too; and those that these changes split, if splits are overdue.
     pub fn missing_of_change<'m, P: Pages>(
@@ -138,12 +126,24 @@ impl Ranked {
         Ok(self.set.score(pages, member, self.hash(member))?.map(Score::number))
     }
 
+    /// The scores of these members.
+    ///
+    /// # Errors
+    /// [`Stop`].
+    pub fn scores<'m, P: Pages>(
+        &self,
+        pages: &P,
+        members: impl Iterator<Item = &'m [u8]> + Clone,
+    ) -> Result<Vec<Option<f64>>, Stop> {
+        let looks = || members.clone().map(|member| self.score(pages, member));
+        looks().collect::<Result<_, _>>().map_err(|missed| Stop::of_looks(looks(), missed))
+    }
+
     /// How many members come before a member, and its score.
     ///
     /// # Errors
     /// [`Stop`].
     pub fn rank<P: Pages>(&self, pages: &P, member: &[u8]) -> Result<Option<(u64, f64)>, Stop> {
-        needs_looks(std::iter::once(self.set.rank(pages, member, self.hash(member))))?;
         let found = self.set.rank(pages, member, self.hash(member))?;
         Ok(found.map(|(rank, score)| (rank, score.number())))
     }
@@ -157,10 +157,10 @@ impl Ranked {
         pages: &P,
         cuts: [Cut<'_>; N],
     ) -> Result<[u64; N], Stop> {
-        needs_looks(cuts.iter().map(|cut| self.set.count_before(pages, *cut)))?;
+        let looks = || cuts.iter().map(|cut| self.set.count_before(pages, *cut));
         let mut counts = [0; N];
-        for (count, cut) in counts.iter_mut().zip(cuts) {
-            *count = self.set.count_before(pages, cut)?;
+        for (count, found) in counts.iter_mut().zip(looks()) {
+            *count = found.map_err(|missed| Stop::of_looks(looks(), missed))?;
         }
         Ok(counts)
     }
@@ -294,9 +294,9 @@ impl Ranked {
     pub fn only_score<P: Pages>(&self, pages: &P) -> Result<Option<Score>, Stop> {
         let last = self.len().saturating_sub(1);
         let ends = || [self.set.iter(pages, 0).next(), self.set.iter_back(pages, last).next()];
-        needs_looks(ends().into_iter().flatten())?;
+        let missed = |missed| Stop::of_looks(ends().into_iter().flatten(), missed);
         let [Some(first), Some(last)] = ends() else { return Ok(None) };
-        let (first, last) = (first?.0, last?.0);
+        let (first, last) = (first.map_err(missed)?.0, last.map_err(missed)?.0);
         Ok((first.order() == last.order()).then_some(first))
     }
 
