@@ -62,20 +62,17 @@ fn pfadd(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (db, args, key) = (ctx.client.db, ctx.args, ctx.args.get(1));
     let sparse_max_bytes = ctx.thresholds().hyperloglog_sparse_bytes;
     let found = ctx.lookup::<Strings, _>(Purpose::Write, key, |string, _| {
-        let Some(string) = string else { return Ok(None) };
-        if HyperLogLog::has_seen(string.bytes(), args.from(2)) {
-            return Ok(Some(None));
-        }
-        let log = HyperLogLog::of(string.bytes())?;
-        Ok::<_, NotHyperLogLog>(Some(Some((log, string.expire_at_ms()))))
+        let Some(string) = string else { return Ok((false, None)) };
+        let has_seen = HyperLogLog::has_seen(string.bytes(), args.from(2));
+        let log = (!has_seen).then(|| HyperLogLog::of(string.bytes())).transpose()?;
+        Ok::<_, NotHyperLogLog>((true, log.map(|log| (log, string.expire_at_ms()))))
     })??;
-    let (mut changed, found) = match found {
-        Some(None) => {
-            ctx.out.int(0);
-            return Ok(());
-        }
-        found => (found.is_none(), found.flatten()),
-    };
+    let (is_there, found) = found;
+    if is_there && found.is_none() {
+        ctx.out.int(0);
+        return Ok(());
+    }
+    let mut changed = !is_there;
     let (mut log, expire_at_ms) = found.unwrap_or_default();
     let meta = Written::Edited.expiring_at(expire_at_ms);
     for (seen, element) in args.from(2).enumerate() {

@@ -46,7 +46,7 @@ impl Tx<'_> {
     ) -> Result<(), EngineError> {
         self.engine.check_takes_pages()?;
         self.buf.journal.edits.seal();
-        let (epoch, edits_before) = (self.epoch(), self.buf.journal.edits.len());
+        let (epoch, edits_before) = (self.engine.epoch(), self.buf.journal.edits.len());
         self.part_pages((to, to_cid), descriptor);
         for (page, content) in pages {
             let block = match content.0 {

@@ -55,7 +55,7 @@ impl Tx<'_> {
     ///
     /// A block of an earlier epoch never changes (E1); one of the present epoch may, behind the latch: it is copied.
     pub fn hold_page(&mut self, root: Key<'_>, cid: u64, page: PageName) -> Option<HeldPage> {
-        let (key, epoch) = (PageKey::new(root.slot, cid, page), self.epoch());
+        let (key, epoch) = (PageKey::new(root.slot, cid, page), self.engine.epoch());
         let in_memory = |table: &crate::dram::Table| table.locate(key.in_table());
         let located = self.guards.shard(root.hash).pages.table_of(cid).and_then(in_memory);
         if located.is_none() && !matches!(self.find_page(root, cid, page), FoundPage::Live(_)) {

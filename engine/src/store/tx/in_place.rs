@@ -6,7 +6,6 @@
 use super::Tx;
 use super::buf::{Operation, Staged};
 use super::edits::{Edits, Latches};
-use crate::dram::Located;
 use crate::key::{Key, Meta};
 use crate::shared_value::{Epoch, OwnBlock, SharedValue, Value};
 use crate::store::engine::Engine;
@@ -28,23 +27,23 @@ impl Tx<'_> {
     /// is long, only what differs is written.
     pub fn put_edited(&mut self, key: Key<'_>, meta: Meta, value: &[u8]) {
         let epoch = self.epoch_of_edits(meta, value.len());
-        let Some((found, epoch)) = self.locate(key).zip(epoch) else {
+        let Some((at, epoch)) = self.locate(key).zip(epoch) else {
             return self.put(key, meta, value);
         };
         let meta = Meta { flags: meta.flags & Meta::FLAGS_MASK, ..meta };
-        let located = self.locate_edited(key, meta);
         self.buf.journal.edits.seal();
         let edits_before = self.buf.journal.edits.len();
         let change = |edits: &mut Edits, latches: Latches<'_, '_>, block: &SharedValue| {
             edits.replace(latches, (block, epoch), value)
         };
-        if self.edit_root(key, located, edits_before, change) {
+        if self.edit_root((key, meta), edits_before, change) {
             return;
         }
-        let grows = self.guards.shard(key.hash).table.entry(found).value().len() < value.len();
+        let grows = self.guards.shard(key.hash).table.entry(at).value().len() < value.len();
         let block = if grows { OwnBlock::new } else { OwnBlock::snug };
         self.bury_replaced(key, None);
-        self.put_block(key, meta, block(value, epoch));
+        let access = self.engine.inner().write.access_now();
+        self.put_block(key, meta, block(value, epoch), access);
     }
 
     /// The epoch in which a value of so many bytes that is edited may change in place: `None` where it is short, where its elements are
@@ -52,34 +51,24 @@ impl Tx<'_> {
     pub(super) fn epoch_of_edits(&self, meta: Meta, len: usize) -> Option<Epoch> {
         let may_change =
             len >= EDITED_MIN_BYTES && !meta.has_due_elements() && self.engine.takes_pages();
-        may_change.then(|| self.epoch()).filter(|epoch| *epoch != Epoch::NEVER)
+        may_change.then(|| self.engine.epoch()).filter(|epoch| *epoch != Epoch::NEVER)
     }
 
-    pub(super) fn epoch(&self) -> Epoch {
-        self.engine.epoch()
-    }
-
-    /// Where a key is whose value may be changed in place; `None` where flags or expiry are others. What is due of it stands in a queue
-    /// by what its value says: such a value is written anew.
-    pub(super) fn locate_edited(&mut self, key: Key<'_>, meta: Meta) -> Option<Located> {
-        let at = self.locate(key)?;
-        let found = self.guards.shard(key.hash).table.entry(at).meta();
-        (found == meta && !meta.has_due_elements()).then_some(at)
-    }
-
-    /// Changes the value of a root in its block, if it has one that `change` can change: one operation, without a record. All edits but
-    /// the first `edits_before` belong to it.
+    /// Changes the value of a root in its block, if it has these flags and this expiry, and a block that `change` can change: one
+    /// operation, without a record. All edits but the first `edits_before` belong to it.
     pub(super) fn edit_root(
         &mut self,
-        root: Key<'_>,
-        located: Option<Located>,
+        (root, meta): (Key<'_>, Meta),
         edits_before: usize,
         change: impl FnOnce(&mut Edits, Latches<'_, '_>, &SharedValue) -> bool,
     ) -> bool {
-        let Some(at) = located else { return false };
-        let Some(block) = self.guards.shard(root.hash).table.entry(at).shared() else {
+        let Some(at) = self.locate(root) else { return false };
+        let entry = self.guards.shard(root.hash).table.entry(at);
+        // What is due of a value stands in a queue by what the value says: that is written anew.
+        if entry.meta() != meta || meta.has_due_elements() {
             return false;
-        };
+        }
+        let Some(block) = entry.shared() else { return false };
         if !change(&mut self.buf.journal.edits, (&mut self.guards, root.hash), &block) {
             return false;
         }
@@ -93,9 +82,9 @@ impl Tx<'_> {
         true
     }
 
-    /// A root gets another block: the first change of an epoch, or one that has no room in the block before (E3).
-    pub(super) fn put_block(&mut self, root: Key<'_>, meta: Meta, block: OwnBlock) {
-        let (access, block) = (self.engine.inner().write.access_now(), block.into_shared());
+    /// A root gets another block, and this access field: the first change of an epoch, or one that has no room in the block before (E3).
+    pub(super) fn put_block(&mut self, root: Key<'_>, meta: Meta, block: OwnBlock, access: u32) {
+        let block = block.into_shared();
         self.upsert_noted(root, meta, Value::Shared(&block), access);
         let head = namespace::head(self.namespace_of(root));
         let staged = self.buf.stage_shared((&head, root.bytes), meta, block);

@@ -411,15 +411,14 @@ impl<'e> Tx<'e> {
         let entry = self.guards.shard(key.hash).table.entry(at);
         let flags = if entry.meta().is_paged() { entry.meta().flags } else { meta.flags };
         let meta = Meta { flags: flags & Meta::FLAGS_MASK, ..meta };
-        let (access, is_shared, len) =
-            (entry.access(), entry.shared().is_some(), entry.value().len());
-        if !is_shared && let Some(epoch) = self.epoch_of_edits(meta, len) {
+        let (access, shared, len) = (entry.access(), entry.shared(), entry.value().len());
+        if shared.is_none()
+            && let Some(epoch) = self.epoch_of_edits(meta, len)
+        {
             // Flags and expiry of a long value that change often take a short record each.
             let value = self.guards.shard(key.hash).table.entry(at).value();
             let block = OwnBlock::snug(value, epoch);
-            self.put_block(key, meta, block);
-            self.set_access(key, access);
-            return;
+            return self.put_block(key, meta, block, access);
         }
         let (shard, buf) = (self.guards.shard(key.hash), &mut *self.buf);
         let count = *shard.count_mut(key.slot);
@@ -427,7 +426,7 @@ impl<'e> Tx<'e> {
         buf.journal.note_meta(key.slot, count, entry.meta(), entry.generation());
         let expires = i64::from(meta.expire_at_ms != 0) - i64::from(entry.meta().expire_at_ms != 0);
         let name = (&namespace::head(namespace), key.bytes);
-        let staged = match entry.shared() {
+        let staged = match shared {
             // The newest record must refer to the block: it may change until its epoch ends. Its first one is in this memtable (E3).
             Some(value) if value.is_of(engine.epoch()) => buf.stage_again(name, meta, value),
             Some(value) => buf.stage_shared(name, meta, value),

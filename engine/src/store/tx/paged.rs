@@ -46,12 +46,12 @@ impl Engine {
     /// True when collections of this store may be in pages: [`Engine::new_collection`] names some.
     #[must_use]
     pub fn takes_pages(&self) -> bool {
-        self.check_takes_pages().is_ok()
+        let inner = self.inner();
+        inner.dead_keys.has_cemetery() && inner.write.wbl.get().is_none()
     }
 
     pub(super) fn check_takes_pages(&self) -> Result<(), EngineError> {
-        let inner = self.inner();
-        if !inner.dead_keys.has_cemetery() || inner.write.wbl.get().is_some() {
+        if !self.takes_pages() {
             let reason = "collections lie in pages only in a store with a cemetery and a log";
             return Err(EngineError::Refused(reason.into()));
         }
@@ -142,15 +142,13 @@ impl Tx<'_> {
         edits_before: usize,
     ) {
         let meta = Meta { flags: meta.flags & Meta::FLAGS_MASK, ..meta };
-        let epoch = self.epoch();
-        let located = self.locate_edited(root, meta);
-        let shard = self.guards.shard(root.hash);
-        let located = located
-            .filter(|at| Descriptor::collection_of(shard.table.entry(*at).value()) == Some(cid));
+        let epoch = self.engine.epoch();
         let change = |edits: &mut Edits, latches: Latches<'_, '_>, block: &SharedValue| {
-            edits.splice(latches, (block, epoch), 0..block.bytes().len(), descriptor)
+            let old = block.bytes();
+            Descriptor::collection_of(old) == Some(cid)
+                && edits.splice(latches, (block, epoch), 0..old.len(), descriptor)
         };
-        if self.edit_root(root, located, edits_before, change) {
+        if self.edit_root((root, meta), edits_before, change) {
             return;
         }
         self.bury_replaced(root, Some(cid));
@@ -159,7 +157,8 @@ impl Tx<'_> {
             self.buf.journal.note_edits(root.slot, count, edits_before);
             self.push_edited(root.hash, true);
         }
-        self.put_block(root, meta, OwnBlock::new(descriptor, epoch));
+        let access = self.engine.inner().write.access_now();
+        self.put_block(root, meta, OwnBlock::new(descriptor, epoch), access);
     }
 
     pub(super) fn remove_page(&mut self, root: Key<'_>, key: &PageKey) {

@@ -39,7 +39,7 @@ impl<'e> Tx<'e> {
     /// The pages of the collection `cid` of `root`, for one operation.
     pub fn pages<'t, 'k>(&'t mut self, root: Key<'k>, cid: u64) -> TxPages<'t, 'e, 'k> {
         self.buf.journal.edits.seal();
-        let (epoch, edits_before) = (self.epoch(), self.buf.journal.edits.len());
+        let (epoch, edits_before) = (self.engine.epoch(), self.buf.journal.edits.len());
         let changes = std::mem::take(&mut self.buf.changes);
         self.buf.seen.begin(cid);
         TxPages { tx: self, root, cid, epoch, changes, edits_before }
