@@ -57,8 +57,10 @@ pub(crate) struct Memtable {
     /// What scans have sorted of it so far: orders, not runs, which would keep the memtable for ever.
     ordered: Mutex<Ordered>,
     shared: Shared,
-    /// Log bytes of changes that have put no record (E3).
-    edited_bytes: AtomicU64,
+    /// Log bytes of commits whose values are in blocks: of changes in place, which have put no record (E3), and of the first ones.
+    logged_bytes: AtomicU64,
+    /// What of the shared values does not fill it: see [`Memtable::count_kept_less`].
+    unfilling_bytes: AtomicU64,
 }
 
 /// The values that records refer to, a count of each, and their bytes in all.
@@ -85,6 +87,9 @@ const RUN_RATIO: usize = 4;
 const LOOKS_MAX: usize = 4096;
 const LOOKS_AT_ONCE: usize = 256;
 
+/// Shared values that the DRAM table refers to as well fill a memtable by their bytes divided by this.
+const KEPT_SHARE: u64 = 4;
+
 impl Memtable {
     /// An empty memtable.
     #[must_use]
@@ -104,7 +109,8 @@ impl Memtable {
             first_seq,
             ordered,
             shared: Shared::default(),
-            edited_bytes: AtomicU64::new(0),
+            logged_bytes: AtomicU64::new(0),
+            unfilling_bytes: AtomicU64::new(0),
         })
     }
 
@@ -117,13 +123,17 @@ impl Memtable {
         generation: u8,
         first_seq: Seq,
     ) -> Arc<Self> {
-        let pooled = Some(Pooled::new(recovered, active));
-        let ordered = Mutex::new(Ordered::default());
-        let arena = Arena::new(pool);
-        let shared = Shared::default();
-        let edited_bytes = AtomicU64::new(0);
-        let list = None;
-        Arc::new(Self { arena, list, pooled, generation, first_seq, ordered, shared, edited_bytes })
+        Arc::new(Self {
+            arena: Arena::new(pool),
+            list: None,
+            pooled: Some(Pooled::new(recovered, active)),
+            generation,
+            first_seq,
+            ordered: Mutex::new(Ordered::default()),
+            shared: Shared::default(),
+            logged_bytes: AtomicU64::new(0),
+            unfilling_bytes: AtomicU64::new(0),
+        })
     }
 
     /// What of it is in persistent memory.
@@ -142,13 +152,26 @@ impl Memtable {
     /// How full it is: its bytes, or those that a start would have to read of the log for it, if these are more.
     #[must_use]
     pub(crate) fn filled_bytes(&self) -> u64 {
-        self.used_bytes().max(self.edited_bytes.load(Ordering::Relaxed))
+        let own = self.used_bytes().saturating_sub(self.unfilling_bytes.load(Ordering::Relaxed));
+        own.max(self.logged_bytes.load(Ordering::Relaxed))
     }
 
-    /// Notes that a commit of `log_bytes` bytes has changed blocks in place. Callers hold the commit mutex.
-    pub(crate) fn note_edited(&self, log_bytes: usize) {
-        let bytes = self.edited_bytes.load(Ordering::Relaxed) + log_bytes as u64;
-        self.edited_bytes.store(bytes, Ordering::Relaxed);
+    /// Of the shared values that the DRAM table refers to as well, only a share fills it from here on: its flush frees nothing
+    /// of them, and those that are changed again in this epoch are not written once more (E3). As of now: later values count in full.
+    pub(crate) fn count_kept_less(&self) {
+        let kept = self.shared_bytes().saturating_sub(self.left_bytes());
+        self.unfilling_bytes.store(kept - kept / KEPT_SHARE, Ordering::Relaxed);
+    }
+
+    /// All of its bytes fill it again.
+    pub(crate) fn count_all(&self) {
+        self.unfilling_bytes.store(0, Ordering::Relaxed);
+    }
+
+    /// Notes a commit of `log_bytes` bytes whose values are in blocks. Callers hold the commit mutex.
+    pub(crate) fn note_logged(&self, log_bytes: usize) {
+        let bytes = self.logged_bytes.load(Ordering::Relaxed) + log_bytes as u64;
+        self.logged_bytes.store(bytes, Ordering::Relaxed);
     }
 
     /// About the bytes of the shared values that nobody but this memtable refers to any more: what was overwritten or evicted. Looks at

@@ -365,8 +365,9 @@ impl Engine {
             }
             groups += 1;
             let filled = inner.views.superversion.load().active.filled_bytes();
-            if filled >= inner.memory.shares.memtable_bytes() || inner.graveyard.spill.is_overfull()
-            {
+            let is_full =
+                filled >= inner.memory.shares.memtable_bytes() && !self.memtable_fills_on();
+            if is_full || inner.graveyard.spill.is_overfull() {
                 self.flush_now()?;
             }
         }

@@ -2,7 +2,7 @@
 
 use super::crash::small_options;
 use super::harness::{freeze, key, replay};
-use crate::key::Meta;
+use crate::key::{Key, Meta};
 use crate::memtable::MemtableKind;
 use crate::store::*;
 use sexton_persistence::device::sim::{SimRandom, SimStorage};
@@ -109,6 +109,83 @@ fn an_edit_that_changes_nothing_fills_the_memtable_by_its_log_bytes() {
         assert_eq!(first.used_bytes(), used);
     }
     assert!(first.filled_bytes() >= 1 << 20);
+    engine.abandon();
+}
+
+/// A store whose memtable is full, of 2 MB in blocks of 1 KB that the DRAM table has, too.
+fn full_of_blocks(options: impl FnOnce(EngineOptions) -> EngineOptions) -> Engine {
+    let whole = small_options(&SimStorage::new(), SyncPolicy::Always, false);
+    let whole = EngineOptions { memtable_bytes: 2 << 20, ..whole };
+    let engine = Engine::open(options(whole), &mut replay).expect("a new store").0;
+    each_of_many(&engine, |tx, key| tx.put(key, META, b"short"));
+    each_of_many(&engine, |tx, key| tx.put_edited(key, META, &[1; 1000]));
+    let active = engine.inner().views.superversion.load().active.clone();
+    assert!(active.filled_bytes() >= 2 << 20);
+    engine
+}
+
+fn each_of_many(engine: &Engine, change: impl Fn(&mut Tx<'_>, Key<'_>)) {
+    let mut buf = TxBuf::default();
+    for number in 0..2100_u32 {
+        let name = number.to_be_bytes();
+        let key = key(engine, 0, &name);
+        let mut tx = engine.begin(Latched::Hashes(&[key.hash]), &mut buf);
+        change(&mut tx, key);
+        tx.commit();
+    }
+}
+
+#[test]
+fn a_memtable_whose_values_the_table_keeps_fills_on() {
+    let engine = full_of_blocks(|options| options);
+    let active = engine.inner().views.superversion.load().active.clone();
+    assert!(engine.memtable_fills_on());
+    let filled = active.filled_bytes();
+    assert!(
+        (1 << 19..1 << 20).contains(&filled),
+        "a quarter of the blocks, and the records: {filled}"
+    );
+    // What is changed again puts no record, whatever the memtable holds.
+    let used = active.used_bytes();
+    each_of_many(&engine, |tx, key| tx.put_edited(key, META, &[7; 1000]));
+    assert_eq!(active.used_bytes(), used);
+    // Nobody else refers to the blocks of what is gone: a flush frees them.
+    each_of_many(&engine, |tx, key| assert!(tx.delete(key)));
+    assert!(!engine.memtable_fills_on());
+    assert!(active.filled_bytes() >= 2 << 20);
+    engine.abandon();
+}
+
+#[test]
+fn a_memtable_that_fills_on_is_frozen_where_its_log_is_as_long() {
+    let engine = full_of_blocks(|options| options);
+    let mut buf = TxBuf::default();
+    for name in [b"a", b"b"] {
+        let key = key(&engine, 0, name);
+        let mut tx = engine.begin(Latched::Hashes(&[key.hash]), &mut buf);
+        tx.put(key, META, b"short");
+        tx.put_edited(key, META, &[1; 1000]);
+        tx.log(0, &[b'+'; 1 << 20]);
+        tx.commit();
+    }
+    assert!(
+        !engine.memtable_fills_on(),
+        "the first changes of blocks count by what a start would read of the log"
+    );
+    engine.abandon();
+}
+
+#[test]
+fn a_memtable_counts_all_of_its_blocks_where_memory_is_bounded() {
+    let engine = full_of_blocks(|options| EngineOptions { memory_bound_bytes: 1 << 30, ..options });
+    assert!(!engine.memtable_fills_on());
+    engine.abandon();
+    let engine = full_of_blocks(|options| options);
+    assert!(engine.memtable_fills_on());
+    let active = engine.inner().views.superversion.load().active.clone();
+    let filled = active.filled_bytes();
+    engine.set_memory_bound(1 << 30);
+    assert!(active.filled_bytes() > 2 * filled, "as if it had been bounded all the time");
     engine.abandon();
 }
 

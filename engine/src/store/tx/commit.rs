@@ -67,13 +67,13 @@ impl Tx<'_> {
             }
         }
         let mut room = (record_bytes > 0).then(|| commit.reserve(record_bytes));
+        if self.buf.edits_in_place() || !self.buf.shared.is_empty() {
+            commit.note_logged(self.log_bytes());
+        }
         if !self.buf.shared.is_empty() {
             record_bytes += self.buf.shared_bytes;
             commit.keep_all(&mut self.buf.shared, self.buf.shared_bytes);
             self.buf.shared_bytes = 0;
-        }
-        if self.buf.edits_in_place() {
-            commit.note_edited(self.log_bytes());
         }
         let full = commit.just_filled(inner.memory.shares.memtable_bytes());
         drop(commit);

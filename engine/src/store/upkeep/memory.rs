@@ -7,6 +7,7 @@ use crate::memtable::Pooled;
 use crate::shared_value::SHARED_MIN_BYTES;
 use crate::store::engine::{Engine, Inner};
 use crate::store::read::superversion::SuperVersion;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// The DRAM table keeps at least this much, however small the bound: below it nothing works well.
@@ -61,6 +62,9 @@ const FALL_SHARE: u64 = 64;
 /// At most this many memtables wait for their flush in persistent memory, however large the pool is: a read of a key
 /// that left the DRAM table searches each.
 const FROZEN_IN_POOL_MAX: usize = 64;
+
+/// A memtable that is full goes on to be filled where at least its size divided by this is left.
+const LEFT_SHARE: u64 = 8;
 
 /// What nobody accounts for, after a measurement; with `ahead` while values are large.
 fn other_after(other: u64, measured: u64, ahead: Option<u64>) -> u64 {
@@ -236,6 +240,7 @@ impl Engine {
             log.set_buffer_limit(log_buffer_bytes(bound.bytes, options.log_buffer_bytes as u64));
         }
         // The active memtable may be full by now, and no writer is there to report it.
+        inner.views.superversion.load().active.count_all();
         inner.upkeep.background.wake_freeze();
     }
 
@@ -251,6 +256,23 @@ impl Engine {
         for shard in &inner.shards {
             self.give_up_part(&mut shard.latch());
         }
+    }
+
+    /// True when the active memtable, which is full, may take more, since most of what it refers to is in the DRAM table as
+    /// well. Not where memory is bounded: what a memtable has changed cannot be evicted (N10).
+    pub(in crate::store) fn memtable_fills_on(&self) -> bool {
+        let inner = self.inner();
+        let full_bytes = inner.memory.shares.memtable_bytes();
+        if inner.memory.shares.bound_bytes() != 0 || inner.options.dram_table_bytes != 0 {
+            return false;
+        }
+        let active = Arc::clone(&inner.views.superversion.load().active);
+        active.count_kept_less();
+        let fills_on = active.filled_bytes() < full_bytes - full_bytes / LEFT_SHARE;
+        if fills_on {
+            inner.write.commit.lock().fills_on();
+        }
+        fills_on
     }
 
     /// The bound of the whole process in bytes; 0 for none.
@@ -311,7 +333,7 @@ impl Inner {
     /// Flushes are so far behind that writers must wait, or hear that flushes fail.
     pub(in crate::store) fn memtable_is_overfull(&self) -> bool {
         let superversion = self.views.superversion.load();
-        if superversion.active.used_bytes() >= self.active_memtable_max_bytes() {
+        if superversion.active.filled_bytes() >= self.active_memtable_max_bytes() {
             return true;
         }
         let bytes = self.memory.shares.memtable_bytes();

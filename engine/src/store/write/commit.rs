@@ -42,9 +42,14 @@ impl CommitState {
         self.memtable.keep_all(values, bytes as u64);
     }
 
-    /// Notes that a commit of `log_bytes` bytes has changed blocks in place.
-    pub(in crate::store) fn note_edited(&mut self, log_bytes: usize) {
-        self.memtable.note_edited(log_bytes);
+    /// Notes a commit of `log_bytes` bytes whose values are in blocks.
+    pub(in crate::store) fn note_logged(&mut self, log_bytes: usize) {
+        self.memtable.note_logged(log_bytes);
+    }
+
+    /// The memtable was full, but may take more: it is told when it is full again.
+    pub(in crate::store) fn fills_on(&mut self) {
+        self.full_told = false;
     }
 
     /// True once a memtable, when it has reached `full_at_bytes`, the size at which it is frozen.
