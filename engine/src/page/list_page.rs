@@ -115,7 +115,7 @@ impl<'p> ListPage<'p> {
 
     /// An element whose lengths are a byte each, and the place behind it.
     #[inline]
-    fn short_item<const BACK: bool>(&self, at: usize) -> Option<(&'p [u8], usize)> {
+    pub(super) fn short_item<const BACK: bool>(&self, at: usize) -> Option<(&'p [u8], usize)> {
         let (start, end) = if BACK {
             let len = bytes::short_len(*self.payload.get(at.checked_sub(1)?)?)?;
             (at.checked_sub(len + 2).filter(|start| *start >= HEAD_BYTES)?, at)

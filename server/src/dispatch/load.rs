@@ -3,6 +3,7 @@
 use super::latch::each_key;
 use super::{Args, CommandSpec, OnDatabases, Traits, flush_mode_is_known, swapped_dbs};
 use crate::keyspace::paged::Paged;
+use crate::number::parse_i64;
 use crate::server::Server;
 use sexton_engine::{Found, FoundPage, Key, OwnedKey, Slot, Tx, Want};
 
@@ -128,6 +129,12 @@ pub(super) fn cold_keys_before(
     cold_keys(server, (db, &Slots::NOW), spec, args, hashes, tx)
 }
 
+/// What may be the number of another database among the arguments behind the first key.
+fn other_databases(server: &Server, db: usize, args: Args<'_>) -> Vec<usize> {
+    let numbers = args.from(2).filter_map(|arg| usize::try_from(parse_i64(arg)?).ok());
+    numbers.filter(|&other| other != db && other < server.databases).collect()
+}
+
 /// The cold keys of a request whose values it needs. `hashes`: those of the keys in the order of
 /// [`each_key`], or none if they are unknown.
 pub(super) fn cold_keys(
@@ -149,6 +156,10 @@ pub(super) fn cold_keys(
             cold.push(OwnedKey { slot, bytes: bytes.to_vec(), hash });
         }
     };
+    let others = match spec.traits.has(Traits::NAMES_DATABASE) {
+        true => other_databases(server, db, args),
+        false => Vec::new(),
+    };
     let mut nth = 0;
     each_key(spec, args, |bytes| {
         engine.prefetch_ahead(hashes, nth);
@@ -156,11 +167,8 @@ pub(super) fn cold_keys(
         let hash = hash.unwrap_or_else(|| engine.hash(bytes));
         nth += 1;
         look(db, bytes, hash);
-        // It names a second database, whose keys share the latches, since the hash
-        // covers the bytes only.
-        if spec.traits.has(Traits::IN_ALL_DATABASES) {
-            (0..server.databases).filter(|&other| other != db).for_each(|db| look(db, bytes, hash));
-        }
+        // Keys of another database share the latches, since the hash covers the bytes only.
+        others.iter().for_each(|&other| look(other, bytes, hash));
     });
     // Whether a watched key changes depends on its current value, and on the one that replaces it.
     if server.events.watches.is_used() {

@@ -42,9 +42,7 @@ impl CommandSpec {
 
     /// True if the first key of each request is its first argument, and is looked up in one database alone.
     pub(super) fn begins_with_key(&self) -> bool {
-        self.keys.first == 1
-            && self.key_count.is_none()
-            && !self.traits.has(Traits::IN_ALL_DATABASES)
+        self.keys.first == 1 && self.key_count.is_none() && !self.traits.has(Traits::NAMES_DATABASE)
     }
 
     /// True for short commands whose duration depends on the request alone: several are timed together.

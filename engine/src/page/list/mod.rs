@@ -9,11 +9,10 @@
 //! elements are as [`super::external`] says. How full pages are is no invariant.
 
 mod cut;
-mod iter;
+mod each;
 mod room;
 mod search;
 
-use self::iter::Iter;
 pub use self::search::Search;
 use super::bytes::{self, ELEMENT_MAX_BYTES, HEAD_BYTES, PAGE_ELEMENTS_MAX};
 use super::descriptor::{Descriptor, Part};
@@ -365,18 +364,6 @@ impl List {
         let page = self.page(pages, spot.label, spot.count)?;
         let element = page.get((index - spot.before) as usize);
         external::read(pages, element.map_err(at_page(page_id(spot.label)))?).map(Some)
-    }
-
-    /// The elements from number `from` on, to the right. Ends behind the first error.
-    pub fn iter<'l, P: Pages>(
-        &'l self,
-        pages: &'l P,
-        from: u64,
-    ) -> Result<impl Iterator<Item = Result<&'l [u8], PageError>>, PageError> {
-        let spot = self.at(pages, from)?;
-        let skip = spot.map_or(0, |spot| (from - spot.before) as usize);
-        let labels = spot.zip(self.ends).map_or(0..0, |(spot, ends)| spot.label..ends.last + 1);
-        Ok(Iter::new(pages, labels, skip))
     }
 
     /// How an element will be stored.

@@ -56,8 +56,10 @@ fn assert_same(list: &List, memory: &mut Memory, model: &Model, sizes: ListSizes
     assert_eq!(memory.count(PartKind::Counts), counts);
 }
 
-fn all<'l>(list: &'l List, memory: &'l Memory, from: u64) -> Result<Vec<&'l [u8]>, PageError> {
-    list.iter(memory, from)?.collect()
+fn all<'l>(list: &List, memory: &'l Memory, from: u64) -> Result<Vec<&'l [u8]>, PageError> {
+    let mut elements = Vec::new();
+    list.each(memory, from..list.len(), |element| elements.push(element))?;
+    Ok(elements)
 }
 
 /// The list as reopened from its descriptor.

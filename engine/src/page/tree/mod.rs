@@ -161,11 +161,10 @@ impl Tree {
 
     /// Number of members before the page at the end of a path.
     pub(super) fn before<P: Pages>(&self, pages: &P, path: &Path) -> Result<u64, PageError> {
-        let mut before = 0;
-        for step in &path.steps {
-            before += whole(pages, step.node)?.1.before(step.at);
-        }
-        Ok(before)
+        path.steps.iter().try_fold(0, |before, step| {
+            let id = counts_id(step.node);
+            Ok(before + node::sum_before(pages.read(id)?, step.at).map_err(at_page(id))?)
+        })
     }
 
     /// Reads the counts on the way of a path, which a change of its page changes. The path's search has read the nodes.

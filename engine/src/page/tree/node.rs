@@ -125,11 +125,14 @@ impl<'p> Counts<'p> {
     pub(super) fn iter(&self) -> impl Iterator<Item = u32> + use<'p> {
         self.0.iter().map(|count| u32::from_le_bytes(*count))
     }
+}
 
-    /// Members below the first children.
-    pub(super) fn before(&self, at: usize) -> u64 {
-        self.iter().take(at).map(u64::from).sum()
-    }
+/// Members below the first `at` children of a node with such a page of counts.
+pub(super) fn sum_before(counts: &[u8], at: usize) -> Result<u64, Damage> {
+    let Some(before) = counts.as_chunks::<COUNT_BYTES>().0.get(..at) else {
+        return damage(counts.len(), "as many counts as the node has children");
+    };
+    Ok(before.iter().map(|count| u64::from(u32::from_le_bytes(*count))).sum())
 }
 
 /// Offset of the count of child `at`.

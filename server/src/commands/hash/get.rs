@@ -1,10 +1,9 @@
 //! Commands that read fields: HGET, HMGET, HGETALL, HKEYS, HVALS, HLEN, HEXISTS, HSTRLEN.
 
 use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
-use crate::keyspace::collection::{HashView, Hashes};
+use crate::keyspace::collection::{ByName, HashView, Hashes};
 use crate::keyspace::paged::{AllFields, Keyed};
 use crate::resp::Reply;
-use std::collections::HashMap;
 
 /// Up to this many fields are each searched for from the start of the hash.
 const FEW_FIELDS: usize = 8;
@@ -53,7 +52,7 @@ pub(super) fn hmget(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         };
         match hash {
             Some(hash) if fields.len() > FEW_FIELDS => {
-                let mut asked: HashMap<&[u8], Option<&[u8]>> =
+                let mut asked: ByName<'_, Option<&[u8]>> =
                     fields.clone().map(|field| (field, None)).collect();
                 for (field, value) in hash.iter() {
                     if let Some(answer) = asked.get_mut(field) {

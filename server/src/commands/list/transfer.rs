@@ -104,15 +104,12 @@ impl Held {
             }
             Self::Paged(paged) => {
                 ctx.change_list(key, &paged, event, |pages, list| {
-                    let last = list.len() - 1;
-                    match taken {
-                        Some(Side::First) => list.remove(pages, 0..1)?,
-                        Some(Side::Last) => list.remove(pages, last..last + 1)?,
-                        None => {}
+                    let end = |side| if side == Side::First { End::Front } else { End::Back };
+                    if let Some(side) = taken {
+                        list.pop(pages, end(side), &mut Vec::new())?;
                     }
                     if let Some((side, element)) = put {
-                        let end = if side == Side::First { End::Front } else { End::Back };
-                        list.push(pages, end, element)?;
+                        list.push(pages, end(side), element)?;
                     }
                     Ok(())
                 });

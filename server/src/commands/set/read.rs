@@ -2,11 +2,10 @@
 
 use crate::commands::scan::elements;
 use crate::dispatch::{CommandResult, Ctx, Purpose};
-use crate::keyspace::collection::{SetView, Sets};
+use crate::keyspace::collection::{Names, SetView, Sets};
 use crate::keyspace::paged::{AllFields, Keyed};
 use crate::resp::Reply;
 use std::borrow::Cow;
-use std::collections::HashSet;
 
 /// Up to this many members are each searched for from the start of the set.
 const FEW_MEMBERS: usize = 8;
@@ -42,7 +41,7 @@ pub(super) fn smismember(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     ctx.lookup::<Sets, _>(Purpose::Read, key, |set, out| {
         out.array(members.len());
         let asked = members.len();
-        let all: Option<HashSet<Cow<'_, [u8]>>> =
+        let all: Option<Names<Cow<'_, [u8]>>> =
             set.filter(|_| asked > FEW_MEMBERS).map(|set| set.iter().collect());
         for member in members {
             let is_there = match (&all, &set) {

@@ -1,10 +1,8 @@
 //! Finds the keys of a request by the key specifications of its command.
 
-use super::flags::key_rights;
 use super::{CommandSpec, Flags};
 use crate::auth::KeyRights;
 use crate::dispatch::Args;
-use crate::number::parse_i64;
 
 /// One key argument and its use by the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,14 +47,13 @@ pub fn key_positions(spec: &CommandSpec, args: Args<'_>) -> Result<Vec<KeyUse>, 
         return Ok(migrated_keys(args));
     }
     let mut keys = Vec::new();
-    for text in spec.metadata.fields("spec") {
-        let flags = text.split(" ; ").next().unwrap_or("");
-        if flags.split(' ').any(|flag| flag == "not_key") {
-            continue;
-        }
-        if let Some((first, last, step)) = follow(text, spec, args)? {
-            let rights = key_rights(flags);
+    for named in &spec.key_specs {
+        let (flags, rights) = (named.flags, named.rights);
+        if let Some((first, last, step)) = named.follow(args)? {
             keys.extend((first..=last).step_by(step).map(|index| KeyUse { index, flags, rights }));
+        } else {
+            // A fixed number of arguments was checked before; the rest is the command's own business.
+            debug_assert!(spec.arity < 0, "key specification of {} is beyond its arity", spec.name);
         }
     }
     add_last_store(spec, args, &mut keys);
@@ -160,79 +157,9 @@ fn migrated_keys(args: Args<'_>) -> Vec<KeyUse> {
     keys.map(|index| KeyUse { flags: "RW access delete", ..KeyUse::CHANGE.at(index) }).collect()
 }
 
-/// First and last key and their step; `None` if the keyword before the keys is missing or
-/// the request is too short, which the command itself reports.
-fn follow(
-    text: &'static str,
-    spec: &CommandSpec,
-    args: Args<'_>,
-) -> Result<Option<(usize, usize, usize)>, KeyError> {
-    let part = |label: &str| {
-        text.split(" ; ").find_map(|part| part.strip_prefix(label)).unwrap_or_default().split(' ')
-    };
-    let count = args.len() as i64;
-    let number =
-        |word: Option<&str>| word.and_then(|word| word.parse::<i64>().ok()).ok_or(KeyError);
-
-    let mut begin = part("begin ");
-    let mut first = match begin.next() {
-        Some("index") => number(begin.next())?,
-        Some("keyword") => {
-            let keyword = begin.next().ok_or(KeyError)?;
-            match find_keyword(args, keyword.as_bytes(), number(begin.next())?) {
-                Some(at) => at + 1,
-                None => return Ok(None),
-            }
-        }
-        _ => return Err(KeyError),
-    };
-
-    let mut find = part("find ");
-    let kind = find.next();
-    let a = number(find.next())?;
-    let b = number(find.next())?;
-    let c = number(find.next())?;
-    let (last, step) = match kind {
-        Some("range") => {
-            let last = match (a, c) {
-                (0.., _) => first + a,
-                (_, 0) => count + a,
-                (_, limit) => first + ((count - first) / limit + a),
-            };
-            (last, b)
-        }
-        Some("keynum") => {
-            let at = usize::try_from(first + a).map_err(|_| KeyError)?;
-            if at >= args.len() {
-                return Err(KeyError);
-            }
-            let keys = parse_i64(args.get(at)).filter(|keys| *keys >= 0).ok_or(KeyError)?;
-            first += b;
-            (first.saturating_add((keys - 1).saturating_mul(c)), c)
-        }
-        _ => return Err(KeyError),
-    };
-    if first < 1 || last >= count || last < first || step < 1 {
-        // A fixed number of arguments was checked before; the rest is the command's own business.
-        debug_assert!(spec.arity < 0, "key specification of {} is beyond its arity", spec.name);
-        return Ok(None);
-    }
-    Ok(Some((first as usize, last as usize, step as usize)))
-}
-
-/// Position of `keyword`, from `start` on (negative: from the end, searching backwards).
-fn find_keyword(args: Args<'_>, keyword: &[u8], start: i64) -> Option<i64> {
-    let matches = |index: &i64| args.get(*index as usize).eq_ignore_ascii_case(keyword);
-    let count = args.len() as i64;
-    if start > 0 {
-        (start..count - 1).find(matches)
-    } else {
-        (2..=(count + start).max(0)).rev().find(matches)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::flags::key_rights;
     use super::super::{Binding, Metadata};
     use super::*;
     use crate::dispatch::{CommandResult, Ctx};

@@ -6,6 +6,7 @@
 
 mod elements;
 mod flags;
+mod key_spec;
 mod keys;
 mod metadata;
 mod names;
@@ -21,6 +22,7 @@ pub use metadata::Metadata;
 pub use stats::{CommandStats, Tally, Totals};
 pub use traits::{IsBlind, IsSecret, MayReplicate, NamesKeys, OnChannels, OnDatabases, Traits};
 
+use self::key_spec::KeySpec;
 use self::names::Names;
 use super::{Args, Class, CommandError, CommandResult, Ctx};
 use crate::auth::{Catalog, KeyRights};
@@ -206,6 +208,8 @@ pub struct CommandSpec {
     pub(super) key_rights: Option<KeyRights>,
     /// The argument with the number of keys that follow it, if that alone determines the keys.
     pub(crate) key_count: Option<usize>,
+    /// How its requests name keys; see [`key_positions`].
+    pub(super) key_specs: Vec<KeySpec>,
     /// The name that clients call it by: its own, another one, or none (`rename-command`).
     pub called: &'static str,
     /// The function.
@@ -237,6 +241,7 @@ impl CommandSpec {
             acl_id: 0,
             key_rights: metadata.key_rights(),
             key_count: metadata.key_count(),
+            key_specs: metadata.fields("spec").filter_map(KeySpec::parse).collect(),
             called: metadata.name,
             run: binding.run,
             stats: CommandStats::default(),

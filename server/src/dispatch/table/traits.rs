@@ -26,8 +26,8 @@ impl Traits {
     pub const TELLS_OF_FAILED_SAVES: Self = Self(1 << 6);
     /// May give values to keys named in the request, whatever its flags say.
     pub const MAKES_KEYS: Self = Self(1 << 7);
-    /// Its keys may be looked up in every database.
-    pub const IN_ALL_DATABASES: Self = Self(1 << 8);
+    /// Its keys are looked up in another database as well, whose number is among the arguments behind the first key.
+    pub const NAMES_DATABASE: Self = Self(1 << 8);
     /// Changes settings: a transaction with it excludes those of others.
     pub const CHANGES_SETTINGS: Self = Self(1 << 9);
     /// Walks the key space, and can walk that of a snapshot.

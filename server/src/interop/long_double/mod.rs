@@ -72,15 +72,25 @@ impl LongDouble {
             return None;
         };
         let exponent = a_exponent.min(b_exponent);
-        let a = Natural::from(a).shifted_left((a_exponent - exponent) as u32);
-        let b = Natural::from(b).shifted_left((b_exponent - exponent) as u32);
+        let shifts = [a_exponent, b_exponent].map(|own| (own - exponent) as u32);
+        if shifts[0].max(shifts[1]) < MANTISSA_BITS {
+            let (a, b) = (u128::from(a) << shifts[0], u128::from(b) << shifts[1]);
+            let (negative, sum) = match (a_negative == b_negative, a >= b) {
+                (true, _) => (a_negative, a + b),
+                (false, true) => (a_negative, a - b),
+                (false, false) => (b_negative, b - a),
+            };
+            return round(negative, sum, exponent, false);
+        }
+        let (a, b) = (Natural::from(a), Natural::from(b));
+        let (a, b) = (a.shifted_left(shifts[0]), b.shifted_left(shifts[1]));
         if a_negative == b_negative {
-            return round(a_negative, &a.add(&b), exponent, false);
+            return round_natural(a_negative, &a.add(&b), exponent, false);
         }
         let (negative, mut large, small) =
             if a >= b { (a_negative, a, b) } else { (b_negative, b, a) };
         large.subtract(&small);
-        round(negative, &large, exponent, false)
+        round_natural(negative, &large, exponent, false)
     }
 
     /// The text of `%.17Lf` without trailing zeros, point and the sign of a zero.
@@ -121,16 +131,28 @@ fn fixed_point(mantissa: u64, shift: u32) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
+/// [`round`], of a number of any size.
+fn round_natural(
+    negative: bool,
+    number: &Natural,
+    exponent: i32,
+    sticky: bool,
+) -> Option<LongDouble> {
+    let shift = number.bits().saturating_sub(u128::BITS);
+    let sticky = sticky || number.any_bit_below(shift);
+    round(negative, number.shifted_right_to_u128(shift), exponent + shift as i32, sticky)
+}
+
 /// `number * 2^exponent`, rounded; `sticky` indicates a missing part above zero and below one unit of
-/// `number`. `None` if the result is too large.
-fn round(negative: bool, number: &Natural, exponent: i32, sticky: bool) -> Option<LongDouble> {
-    if number.is_zero() {
+/// `number`, which has more bits then than a mantissa. `None` if the result is too large.
+fn round(negative: bool, number: u128, exponent: i32, sticky: bool) -> Option<LongDouble> {
+    if number == 0 {
         return Some(LongDouble::Finite { negative, mantissa: 0, exponent: EXPONENT_MIN });
     }
-    let bits = number.bits() as i32;
+    let bits = (u128::BITS - number.leading_zeros()) as i32;
     let shift = (bits - MANTISSA_BITS as i32).max(EXPONENT_MIN - exponent);
     if shift <= 0 {
-        let mantissa = number.shifted_left(shift.unsigned_abs()).shifted_right_to_u64(0);
+        let mantissa = (number << shift.unsigned_abs()) as u64;
         let exponent = exponent + shift;
         return (exponent <= EXPONENT_MAX).then_some(LongDouble::Finite {
             negative,
@@ -139,9 +161,9 @@ fn round(negative: bool, number: &Natural, exponent: i32, sticky: bool) -> Optio
         });
     }
     let (shift, mut exponent) = (shift as u32, exponent + shift);
-    let mut mantissa = if shift as i32 > bits { 0 } else { number.shifted_right_to_u64(shift) };
-    let half = number.bit(shift - 1);
-    let below_half = sticky || number.any_bit_below(shift - 1);
+    let mut mantissa = number.checked_shr(shift).unwrap_or(0) as u64;
+    let half = number.checked_shr(shift - 1).is_some_and(|rest| rest & 1 == 1);
+    let below_half = sticky || (number.trailing_zeros() < shift - 1);
     if half && (below_half || mantissa & 1 == 1) {
         match mantissa.checked_add(1) {
             Some(next) => mantissa = next,
@@ -217,9 +239,37 @@ fn refuse_underflow(rounded: LongDouble) -> Option<LongDouble> {
 
 fn parse_decimal(negative: bool, text: &[u8]) -> Option<LongDouble> {
     let digits = Digits::split(text, u8::is_ascii_digit, b'e')?;
+    if digits.whole.len() + digits.fraction.len() <= WORD_DIGITS
+        && let exponent = digits.exponent - digits.fraction.len() as i64
+        && (-DIVISOR_ZEROS..=0).contains(&exponent)
+    {
+        let number = digits.all().fold(0, |number, digit| number * 10 + u64::from(digit));
+        return round_quotient(negative, number, 10_u64.pow(exponent.unsigned_abs() as u32));
+    }
+    parse_long_decimal(negative, &digits)
+}
+
+/// Decimal digits that fit into a word.
+const WORD_DIGITS: usize = 19;
+
+/// A power of ten with so many zeros divides any word of which the highest bit is set, and which 64 bits follow, with a quotient of more
+/// bits than a mantissa.
+const DIVISOR_ZEROS: i64 = 18;
+
+/// The quotient of a word and a power of ten with at most [`DIVISOR_ZEROS`]: what most numbers are.
+fn round_quotient(negative: bool, number: u64, divisor: u64) -> Option<LongDouble> {
+    if number == 0 {
+        return round(negative, 0, 0, false);
+    }
+    let shift = number.leading_zeros() + u64::BITS;
+    let (dividend, divisor) = (u128::from(number) << shift, u128::from(divisor));
+    round(negative, dividend / divisor, -(shift as i32), dividend % divisor != 0)
+}
+
+fn parse_long_decimal(negative: bool, digits: &Digits<'_>) -> Option<LongDouble> {
     let mut number = Natural::from_digits(digits.all());
     if number.is_zero() {
-        return round(negative, &number, 0, false);
+        return round(negative, 0, 0, false);
     }
     let exponent = digits.exponent - digits.fraction.len() as i64;
     let magnitude = exponent + i64::from(number.bits()) * 30_103 / 100_000;
@@ -228,7 +278,7 @@ fn parse_decimal(negative: bool, text: &[u8]) -> Option<LongDouble> {
     }
     if exponent >= 0 {
         number.multiply_by_power_of_ten(exponent as u32);
-        return round(negative, &number, 0, false);
+        return round_natural(negative, &number, 0, false);
     }
     let mut divisor = Natural::from(1);
     divisor.multiply_by_power_of_ten(exponent.unsigned_abs() as u32);
@@ -251,7 +301,7 @@ fn parse_decimal(negative: bool, text: &[u8]) -> Option<LongDouble> {
         number = number.shifted_left(1);
     }
     let exponent = -(alignment + STEPS as i32 - 1);
-    round(negative, &quotient, exponent, !number.is_zero()).and_then(refuse_underflow)
+    round_natural(negative, &quotient, exponent, !number.is_zero()).and_then(refuse_underflow)
 }
 
 fn parse_hexadecimal(negative: bool, text: &[u8]) -> Option<LongDouble> {
@@ -261,15 +311,16 @@ fn parse_hexadecimal(negative: bool, text: &[u8]) -> Option<LongDouble> {
         number.multiply_add(16, u64::from(digit));
     }
     if number.is_zero() {
-        return round(negative, &number, 0, false);
+        return round(negative, 0, 0, false);
     }
     let exponent = digits.exponent - 4 * digits.fraction.len() as i64;
-    round(negative, &number, i32::try_from(exponent).ok()?, false).and_then(refuse_underflow)
+    let exponent = i32::try_from(exponent).ok()?;
+    round_natural(negative, &number, exponent, false).and_then(refuse_underflow)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::LongDouble;
+    use super::*;
 
     fn sum(a: &str, b: &str) -> Option<String> {
         let (a, b) = (LongDouble::parse(a.as_bytes())?, LongDouble::parse(b.as_bytes())?);
@@ -300,6 +351,39 @@ mod tests {
         assert_eq!(sum("18446744073709551617", "0").unwrap(), "18446744073709551616");
         assert_eq!(sum("18446744073709551619", "0").unwrap(), "18446744073709551620");
         assert_eq!(sum("18446744073709551615", "1").unwrap(), "18446744073709551616");
+    }
+
+    #[test]
+    fn short_numbers_are_read_as_long_ones() {
+        let mut state = 1_u64;
+        for round in 0..20_000_u32 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let number = state >> (round % 64);
+            let zeros = round / 64 % (DIVISOR_ZEROS as u32 + 1);
+            let text = format!("{}e-{zeros}", number % 10_u64.pow(19));
+            let digits = Digits::split(text.as_bytes(), u8::is_ascii_digit, b'e').unwrap();
+            let long = parse_long_decimal(false, &digits);
+            assert_eq!(LongDouble::parse(text.as_bytes()), long, "{text}");
+        }
+    }
+
+    #[test]
+    fn sums_of_near_numbers_are_those_of_far_ones() {
+        let number =
+            |mantissa, exponent| LongDouble::Finite { negative: false, mantissa, exponent };
+        let top = 1 << 63;
+        for (a, shift) in [(top, 62), (top | 1, 63), (u64::MAX, 63), (u64::MAX, 64), (top, 65)] {
+            for b in [top, top | 1, u64::MAX] {
+                let exact = Natural::from(a).shifted_left(shift).add(&Natural::from(b));
+                let sum = number(a, shift as i32).checked_add(number(b, 0));
+                assert_eq!(sum, round_natural(false, &exact, 0, false), "{a} {shift} {b}");
+                let mut exact = Natural::from(a).shifted_left(shift);
+                exact.subtract(&Natural::from(b));
+                let less = LongDouble::Finite { negative: true, mantissa: b, exponent: 0 };
+                let rest = number(a, shift as i32).checked_add(less);
+                assert_eq!(rest, round_natural(false, &exact, 0, false), "{a} {shift} -{b}");
+            }
+        }
     }
 
     #[test]

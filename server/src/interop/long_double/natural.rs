@@ -96,10 +96,6 @@ impl Natural {
             || self.0.get(limbs).is_some_and(|limb| limb & ((1 << bits) - 1) != 0)
     }
 
-    pub(super) fn bit(&self, index: u32) -> bool {
-        self.0.get((index / 64) as usize).is_some_and(|limb| limb >> (index % 64) & 1 == 1)
-    }
-
     pub(super) fn shifted_left(&self, count: u32) -> Self {
         let (limbs, bits) = ((count / 64) as usize, count % 64);
         let mut shifted = vec![0; limbs];
@@ -114,12 +110,12 @@ impl Natural {
         shifted
     }
 
-    /// The bits from `count` on, which must be at most 64.
-    pub(super) fn shifted_right_to_u64(&self, count: u32) -> u64 {
+    /// The bits from `count` on, which must be at most 128.
+    pub(super) fn shifted_right_to_u128(&self, count: u32) -> u128 {
         let (limbs, bits) = ((count / 64) as usize, count % 64);
-        let low = self.0.get(limbs).copied().unwrap_or(0) >> bits;
-        let high = self.0.get(limbs + 1).copied().unwrap_or(0);
-        if bits == 0 { low } else { low | high << (64 - bits) }
+        let limb = |at: usize| u128::from(self.0.get(limbs + at).copied().unwrap_or(0));
+        let low = (limb(1) << 64 | limb(0)) >> bits;
+        if bits == 0 { low } else { low | limb(2) << (128 - bits) }
     }
 
     pub(super) fn add(&self, other: &Self) -> Self {
@@ -193,7 +189,7 @@ mod tests {
         let number = Natural::from(0xdead_beef_cafe_f00d);
         for count in [0, 1, 63, 64, 65, 200] {
             let shifted = number.shifted_left(count);
-            assert_eq!(shifted.shifted_right_to_u64(count), 0xdead_beef_cafe_f00d);
+            assert_eq!(shifted.shifted_right_to_u128(count), 0xdead_beef_cafe_f00d);
             assert!(!shifted.any_bit_below(count));
             assert!(shifted.any_bit_below(count + 1));
         }

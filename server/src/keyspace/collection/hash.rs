@@ -1,13 +1,12 @@
 //! Hashes.
 
 use super::{
-    Edit, Encoding, Field, HEAD_BYTES, HashFields, Parts, Thresholds, empty, packed, set_encoding,
-    set_len,
+    ByName, Edit, Encoding, Field, HEAD_BYTES, HashFields, Names, Parts, Thresholds, empty, packed,
+    set_encoding, set_len,
 };
 use crate::keyspace::Kind;
 use crate::value::{EXPIRING_HASH, ValueType};
 use sexton_engine::{Entry, Meta};
-use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 /// Most bytes of the length before a packed byte string.
@@ -215,7 +214,7 @@ impl HashEdit {
         thresholds: &Thresholds,
     ) -> Option<Self> {
         let mut hash = Self::default();
-        let mut seen = HashSet::new();
+        let mut seen = Names::default();
         for (field, value) in pairs {
             if !seen.insert(field) {
                 return None;
@@ -297,7 +296,7 @@ impl HashEdit {
         if pairs.len() <= FEW_FIELDS {
             return pairs.filter(|(field, value)| self.set(field, value, thresholds)).count();
         }
-        let mut last: HashMap<&[u8], &[u8]> = pairs.clone().collect();
+        let mut last: ByName<'_, &[u8]> = pairs.clone().collect();
         let old = std::mem::take(self);
         // A value above a threshold counts even if a later value of the field is shorter.
         self.bytes.reserve(
@@ -348,7 +347,7 @@ impl HashEdit {
     /// Removes several fields.
     pub fn remove_all<'f>(&mut self, fields: impl ExactSizeIterator<Item = &'f [u8]>) {
         if self.has_times {
-            let gone: HashSet<&[u8]> = fields.collect();
+            let gone: Names<&[u8]> = fields.collect();
             let old = std::mem::take(self);
             let left = old.view();
             let left = left.fields().filter(|field| !gone.contains(field.name));
@@ -358,7 +357,7 @@ impl HashEdit {
         if fields.len() <= FEW_FIELDS {
             return fields.for_each(|field| _ = self.remove(field));
         }
-        let gone: HashSet<&[u8]> = fields.collect();
+        let gone: Names<&[u8]> = fields.collect();
         let old = std::mem::take(self);
         self.bytes.reserve(old.bytes.len());
         self.encoding = old.encoding;

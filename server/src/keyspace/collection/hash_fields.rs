@@ -1,7 +1,6 @@
 //! The fields of a hash in parsed form, for commands that change due times or many fields.
 
-use super::{Encoding, HashEdit, HashView, Thresholds};
-use std::collections::HashMap;
+use super::{ByName, Encoding, HashEdit, HashView, Thresholds};
 
 /// A field of a hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +22,7 @@ pub struct HashFields<'v> {
     /// `None`: it was removed.
     fields: Vec<Option<Field<'v>>>,
     /// The index of each name, for a hash of which many fields are looked up.
-    places: Option<HashMap<&'v [u8], usize>>,
+    places: Option<ByName<'v, usize>>,
     encoding: Encoding,
     /// The longest ones that were set: a long value changes the encoding permanently, even if it is overwritten.
     longest: Option<(&'v [u8], &'v [u8])>,
@@ -43,7 +42,7 @@ impl<'v> HashFields<'v> {
     /// The fields of a new hash, of which about `asked` will be looked up.
     #[must_use]
     pub fn none(asked: usize) -> Self {
-        let places = (asked > FEW_FIELDS).then(HashMap::new);
+        let places = (asked > FEW_FIELDS).then(ByName::default);
         Self { fields: Vec::new(), places, encoding: Encoding::Listpack, longest: None }
     }
 

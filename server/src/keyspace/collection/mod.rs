@@ -37,6 +37,13 @@ pub use stream::{StreamEdit, StreamView, Streams};
 use crate::value::ValueType;
 pub use crate::value::thresholds::Thresholds;
 use sexton_engine::{Entry, Meta};
+use std::collections::{HashMap, HashSet};
+
+/// By names that a request asks for, of which each is hashed a few times: a hasher in one or two steps, with seeds of this process.
+pub type ByName<'n, T> = HashMap<&'n [u8], T, foldhash::fast::RandomState>;
+
+/// A set of such names.
+pub type Names<N> = HashSet<N, foldhash::fast::RandomState>;
 
 /// The form of a collection that is stored whole in its root record.
 const FORM_INLINE: u8 = 1;

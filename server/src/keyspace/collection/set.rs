@@ -1,6 +1,6 @@
 //! Sets.
 
-use super::{Edit, Encoding, HEAD_BYTES, Parts, Thresholds, empty, packed, set_len, splice};
+use super::{Edit, Encoding, HEAD_BYTES, Names, Parts, Thresholds, empty, packed, set_len, splice};
 use crate::keyspace::Kind;
 use crate::number::parse_i64;
 use crate::value::ValueType;
@@ -198,7 +198,7 @@ impl SetEdit {
             set.set_len(numbers.len());
         } else {
             set.become_hashtable();
-            let mut seen = std::collections::HashSet::with_capacity(count);
+            let mut seen = Names::with_capacity_and_hasher(count, Default::default());
             for member in members.filter(|member| seen.insert(*member)) {
                 packed::push(&mut set.bytes, member);
             }
@@ -262,7 +262,7 @@ impl SetEdit {
             self.add(member, thresholds);
         }
         let old = self.bytes.clone();
-        let mut seen: std::collections::HashSet<&[u8]> = match self.encoding {
+        let mut seen: Names<&[u8]> = match self.encoding {
             Encoding::Intset => return self.len - before,
             _ => packed::Items::new(&old[HEAD_BYTES..]).collect(),
         };
@@ -285,7 +285,7 @@ impl SetEdit {
             });
             return before - self.len;
         }
-        let going: std::collections::HashSet<&[u8]> = members.collect();
+        let going: Names<&[u8]> = members.collect();
         let mut rest = empty(self.encoding);
         self.len = 0;
         for member in packed::Items::new(&self.bytes[HEAD_BYTES..]) {

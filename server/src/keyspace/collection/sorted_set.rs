@@ -1,14 +1,14 @@
 //! Sorted sets.
 
 use super::{
-    Edit, Encoding, HEAD_BYTES, Parts, Thresholds, empty, packed, set_encoding, set_len, splice,
+    ByName, Edit, Encoding, HEAD_BYTES, Names, Parts, Thresholds, empty, packed, set_encoding,
+    set_len, splice,
 };
 use crate::interop::c_numbers;
 use crate::keyspace::Kind;
 use crate::value::ValueType;
 use sexton_engine::{Entry, Meta};
 use std::cmp::Ordering;
-use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 /// Up to this many members are each searched for from the start.
@@ -80,7 +80,7 @@ impl<'v> SortedSetView<'v> {
         if members.len() <= FEW_MEMBERS {
             return members.map(|member| self.score(member)).collect();
         }
-        let mut asked: HashMap<&[u8], Option<f64>> =
+        let mut asked: ByName<'_, Option<f64>> =
             members.clone().map(|member| (member, None)).collect();
         for (score, member) in self.iter() {
             if let Some(answer) = asked.get_mut(member) {
@@ -186,7 +186,7 @@ impl SortedSetEdit {
         if members.iter().any(|(score, _)| score.is_nan()) {
             return None;
         }
-        let names: HashSet<_> = members.iter().map(|(_, name)| *name).collect();
+        let names: Names<_> = members.iter().map(|(_, name)| *name).collect();
         (names.len() == members.len()).then(|| Self::of_distinct(members, thresholds))
     }
 
@@ -223,7 +223,7 @@ impl SortedSetEdit {
         thresholds: &Thresholds,
         mut decide: impl FnMut(usize, Option<f64>) -> Option<f64>,
     ) {
-        let mut named: HashMap<&[u8], Named> =
+        let mut named: ByName<'_, Named> =
             members.clone().map(|member| (member, Named::default())).collect();
         let (mut asked, is_one) = (members.clone(), members.len() == 1);
         let only = if is_one { asked.next() } else { None };
@@ -296,7 +296,7 @@ impl SortedSetEdit {
             }
             return before - self.len;
         }
-        let going: HashSet<&[u8]> = members.collect();
+        let going: Names<&[u8]> = members.collect();
         let mut rest = empty(self.encoding);
         self.len = 0;
         for (score, member) in (Scored { rest: &self.bytes[HEAD_BYTES..] }) {

@@ -40,14 +40,10 @@ pub fn each_of_list<P: Pages>(
     list: &List,
     pages: &P,
     range: Range<u64>,
-    mut show: impl FnMut(&[u8]),
+    show: impl FnMut(&[u8]),
 ) -> Result<(), Stop> {
     needs(list, pages, range.clone())?;
-    let count = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
-    for element in list.iter(pages, range.start)?.take(count) {
-        show(element?);
-    }
-    Ok(())
+    Ok(list.each(pages, range, show)?)
 }
 
 /// What a change of these elements of a list needs is in memory.

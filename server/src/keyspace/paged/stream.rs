@@ -508,9 +508,7 @@ impl Streamed {
             let Some((_, page)) = missed.note(self.stream.at(pages, position))? else { break };
             positions.insert(position);
             let own = if position == first || position == last {
-                let asked = span.start..=span.end;
-                let entries = node_of(page)?.entries();
-                entries.filter(|entry| !entry.is_deleted && asked.contains(&entry.id)).count()
+                node_of(page)?.count_within(span.start..=span.end, left)
             } else {
                 page.entries() as usize
             };

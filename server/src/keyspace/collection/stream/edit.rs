@@ -148,9 +148,14 @@ impl StreamEdit {
     }
 
     /// Lays nodes into a stream that has none yet.
-    pub(in crate::keyspace) fn lay_in<'n>(&mut self, nodes: impl Iterator<Item = &'n [u8]>) {
-        let nodes_at = self.bytes.len();
-        let mut directory = Vec::new();
+    pub(in crate::keyspace) fn lay_in<'n>(
+        &mut self,
+        nodes: impl ExactSizeIterator<Item = &'n [u8]> + Clone,
+    ) {
+        let (nodes_at, directory_bytes) = (self.bytes.len(), nodes.len() * PLACE_BYTES);
+        let nodes_bytes: usize = nodes.clone().map(<[u8]>::len).sum();
+        self.bytes.reserve(nodes_bytes + directory_bytes);
+        let mut directory = Vec::with_capacity(directory_bytes);
         for node in nodes {
             directory.extend_from_slice(&((self.bytes.len() - nodes_at) as u32).to_le_bytes());
             self.bytes.extend_from_slice(node);

@@ -43,7 +43,10 @@ impl Excerpt {
         Self { edit: StreamEdit::without_nodes(head, entries, &[]), rest }
     }
 
-    pub(in crate::keyspace) fn lay_in<'n>(&mut self, nodes: impl Iterator<Item = &'n [u8]>) {
+    pub(in crate::keyspace) fn lay_in<'n>(
+        &mut self,
+        nodes: impl ExactSizeIterator<Item = &'n [u8]> + Clone,
+    ) {
         self.edit.lay_in(nodes);
     }
 

@@ -13,7 +13,8 @@ pub(super) const ID_BYTES: usize = 16;
 /// `ms-seq`.
 #[must_use]
 pub fn id_text(id: StreamId) -> String {
-    format!("{}-{}", id.ms, id.seq)
+    let (mut ms, mut seq) = (itoa::Buffer::new(), itoa::Buffer::new());
+    [ms.format(id.ms), "-", seq.format(id.seq)].concat()
 }
 
 /// Both halves in one.

@@ -65,6 +65,9 @@ fn u32_at(bytes: &[u8], at: usize) -> usize {
     bytes.map_or(0, |bytes| u32::from_le_bytes(*bytes) as usize)
 }
 
+/// Entries that room is made for at once, whatever a node says that it has.
+const ROOM_AHEAD: usize = 1024;
+
 impl<'v> StreamView<'v> {
     /// `None` for a value of another type.
     #[must_use]
@@ -170,9 +173,12 @@ impl<'v> StreamView<'v> {
         (first..self.nodes())
             .map_while(move |index| view.node(index))
             .take_while(move |node| node.first_id <= end)
-            .flat_map(|node| node.entries())
-            .filter(move |entry| !entry.is_deleted && entry.id >= start)
+            .flat_map(move |node| {
+                let mut entries = node.entries();
+                entries.next_from(start).into_iter().chain(entries)
+            })
             .take_while(move |entry| entry.id <= end)
+            .filter(|entry| !entry.is_deleted)
     }
 
     /// Like [`Self::range`], but from the last entry to the first.
@@ -187,7 +193,8 @@ impl<'v> StreamView<'v> {
             .rev()
             .map_while(move |index| view.node(index))
             .flat_map(|node| {
-                let mut entries: Vec<_> = node.entries().collect();
+                let mut entries = Vec::with_capacity(node.entries_all().min(ROOM_AHEAD));
+                entries.extend(node.entries());
                 entries.reverse();
                 entries
             })

@@ -14,6 +14,7 @@ use crate::keyspace::collection::packed;
 use crate::number::parse_i64;
 use crate::value::thresholds::Thresholds;
 use sexton_persistence::rdb::StreamId;
+use std::ops::RangeInclusive;
 
 const HEAD_BYTES: usize = ID_BYTES + 12;
 const SIZE_AT: usize = ID_BYTES;
@@ -38,7 +39,15 @@ fn push_varint(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
+#[inline]
 fn split_varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    match bytes {
+        [byte @ 0..0x80, rest @ ..] => Some((u64::from(*byte), rest)),
+        _ => split_long_varint(bytes),
+    }
+}
+
+fn split_long_varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let mut number = 0;
     for (at, &byte) in bytes.iter().take(VARINT_MAX).enumerate() {
         number |= u64::from(byte & 0x7f) << (7 * at);
@@ -158,6 +167,12 @@ impl<'v> NodeView<'v> {
         self.u32_at(DELETED_AT)
     }
 
+    /// All of its entries, deleted ones too, as it says.
+    #[must_use]
+    pub fn entries_all(&self) -> usize {
+        self.live() + self.deleted()
+    }
+
     /// Size in bytes of a listpack of these entries.
     fn size(&self) -> usize {
         let counts = int_bytes(self.live() as i64) + int_bytes(self.deleted() as i64);
@@ -170,7 +185,7 @@ impl<'v> NodeView<'v> {
         let (max_entries, max_bytes) = limits(thresholds);
         let strings = entry.names.iter().chain(&entry.values);
         let new_bytes: usize = strings.map(|string| string.len()).sum();
-        let entries = (self.live() + self.deleted()) as u64;
+        let entries = self.entries_all() as u64;
         ((self.size() + new_bytes) as u64) < max_bytes
             && (max_entries == 0 || entries < max_entries)
     }
@@ -182,7 +197,7 @@ impl<'v> NodeView<'v> {
         if max_entries == 0 {
             return max_bytes;
         }
-        let entries = (self.live() + self.deleted()).max(1) as u64;
+        let entries = self.entries_all().max(1) as u64;
         max_bytes.min(max_entries.saturating_mul(self.bytes.len() as u64 / entries))
     }
 
@@ -191,37 +206,90 @@ impl<'v> NodeView<'v> {
     }
 
     /// All entries, deleted ones too.
-    pub fn entries(&self) -> impl Iterator<Item = EntryView<'v>> + use<'v> {
-        let (node, (names, rest)) = (*self, self.names());
+    #[must_use]
+    pub fn entries(&self) -> Entries<'v> {
+        let (names, rest) = self.names();
         let fields = packed::Items::new(names).count();
-        let mut items = packed::Items::new(rest);
-        std::iter::from_fn(move || {
-            let item = items.next()?;
-            let flags_at = node.bytes.len() - items.bytes_left() - item.len();
-            let (&flags, rest) = item.split_first()?;
-            let (ms, rest) = split_varint(rest)?;
-            let (seq, mut rest) = split_varint(rest)?;
-            let first = node.first_id;
-            let seq = if ms == 0 { first.seq.wrapping_add(seq) } else { seq };
-            let (mut fields, mut names) = (fields, names);
-            if flags & OTHER_FIELDS != 0 {
-                let (count, behind) = split_varint(rest)?;
-                (fields, names) = (count as usize, behind);
-                let mut own = packed::Items::new(behind);
-                for _ in 0..fields {
-                    own.next()?;
-                }
-                rest = &behind[behind.len() - own.bytes_left()..];
+        Entries { node: *self, names, fields, items: packed::Items::new(rest) }
+    }
+
+    /// Number of entries with these IDs, of deleted ones none; `most` if there are as many.
+    #[must_use]
+    pub fn count_within(&self, ids: RangeInclusive<StreamId>, most: usize) -> usize {
+        let (mut entries, mut count) = (self.entries(), 0);
+        while count < most
+            && let Some(head) = entries.next_head()
+            && head.id <= *ids.end()
+        {
+            count += usize::from(head.flags & DELETED == 0 && head.id >= *ids.start());
+        }
+        count
+    }
+}
+
+/// The entries of a node from the first to the last.
+#[derive(Clone, Debug)]
+pub struct Entries<'v> {
+    node: NodeView<'v>,
+    /// Names of the fields that most entries have, and how many.
+    names: &'v [u8],
+    fields: usize,
+    items: packed::Items<'v>,
+}
+
+/// What an entry begins with.
+struct Head<'v> {
+    id: StreamId,
+    flags: u8,
+    flags_at: usize,
+    rest: &'v [u8],
+}
+
+impl<'v> Entries<'v> {
+    #[inline]
+    fn next_head(&mut self) -> Option<Head<'v>> {
+        let item = self.items.next()?;
+        let flags_at = self.node.bytes.len() - self.items.bytes_left() - item.len();
+        let (&flags, rest) = item.split_first()?;
+        let (ms, rest) = split_varint(rest)?;
+        let (seq, rest) = split_varint(rest)?;
+        let first = self.node.first_id;
+        let seq = if ms == 0 { first.seq.wrapping_add(seq) } else { seq };
+        Some(Head { id: StreamId { ms: first.ms.wrapping_add(ms), seq }, flags, flags_at, rest })
+    }
+
+    fn view(&self, head: Head<'v>) -> Option<EntryView<'v>> {
+        let (mut fields, mut names, mut values) = (self.fields, self.names, head.rest);
+        if head.flags & OTHER_FIELDS != 0 {
+            let (count, behind) = split_varint(head.rest)?;
+            (fields, names) = (count as usize, behind);
+            let mut own = packed::Items::new(behind);
+            for _ in 0..fields {
+                own.next()?;
             }
-            Some(EntryView {
-                id: StreamId { ms: first.ms.wrapping_add(ms), seq },
-                is_deleted: flags & DELETED != 0,
-                flags_at,
-                names,
-                values: rest,
-                fields,
-            })
-        })
+            values = &behind[behind.len() - own.bytes_left()..];
+        }
+        let Head { id, flags, flags_at, .. } = head;
+        Some(EntryView { id, is_deleted: flags & DELETED != 0, flags_at, names, values, fields })
+    }
+
+    /// The first of those that are left whose ID is `start` or above.
+    pub fn next_from(&mut self, start: StreamId) -> Option<EntryView<'v>> {
+        loop {
+            let head = self.next_head()?;
+            if head.id >= start {
+                return self.view(head);
+            }
+        }
+    }
+}
+
+impl<'v> Iterator for Entries<'v> {
+    type Item = EntryView<'v>;
+
+    fn next(&mut self) -> Option<EntryView<'v>> {
+        let head = self.next_head()?;
+        self.view(head)
     }
 }
 
