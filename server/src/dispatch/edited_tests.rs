@@ -20,6 +20,8 @@ fn small_collections_and_edited_strings_have_one_record_a_memtable() {
         (format!("RPUSH key {elements}"), "LMOVE key key LEFT RIGHT"),
         ("SETRANGE key 700 end".to_owned(), "SETRANGE key 7 w"),
         ("SETRANGE key 700 end".to_owned(), "SETBIT key 4000 1"),
+        ("SETRANGE key 700 end".to_owned(), "BITFIELD key INCRBY u8 8 1 INCRBY u8 80 1"),
+        ("SETRANGE key 700 end".to_owned(), "APPEND key 0123456789"),
     ] {
         let mut bench = Bench::new();
         let mut client = bench.client();

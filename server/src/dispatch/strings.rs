@@ -6,7 +6,7 @@ use super::snapshot_session::snapshot_error;
 use super::{CommandError, Ctx, Purpose};
 use crate::events::Event;
 use crate::keyspace::paged::{
-    self, Paged, PagedString, PastString, Stop, StringBytes, StringEdit, WholeString,
+    self, EditedString, Paged, PagedString, PastString, Stop, StringBytes, StringEdit, WholeString,
 };
 use crate::keyspace::{StringView, Strings, Written};
 use crate::resp::Reply;
@@ -105,8 +105,8 @@ impl Ctx<'_, '_> {
             let meta = string.map(|string| string.meta());
             let mut whole = WholeString::new(string.map(|string| string.bytes()));
             let edited = edit(&mut whole, out).map_err(not_in_pages)??;
-            let value = matches!(edited, EditedAs::Written(..)).then(|| whole.into_bytes());
-            Ok::<_, CommandError>((edited, meta, value.unwrap_or_default()))
+            let value = matches!(edited, EditedAs::Written(..)).then(|| whole.into_edited());
+            Ok::<_, CommandError>((edited, meta, value))
         })??;
         match edited {
             (EditedAs::Nothing, ..) | (EditedAs::Looked, None, _) => {}
@@ -120,7 +120,16 @@ impl Ctx<'_, '_> {
             }
             (EditedAs::Written(written, event), old, value) => {
                 let meta = written.expiring_at(old.map_or(0, |meta| meta.expire_at_ms));
-                self.put(db, key, meta, &value, event);
+                let inline_bytes = self.server.settings.thresholds.inline_bytes();
+                match value {
+                    Some(EditedString::Part(range, new)) => {
+                        self.put_by(db, key, event, |tx, key| {
+                            paged::put_part(tx, key, meta, (range, &new), inline_bytes);
+                        });
+                    }
+                    Some(EditedString::Whole(value)) => self.put(db, key, meta, &value, event),
+                    None => {}
+                }
                 self.log_request();
             }
         }

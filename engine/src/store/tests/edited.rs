@@ -16,12 +16,27 @@ fn start(memtable: MemtableKind) -> Engine {
     Engine::open(options, &mut replay).expect("a new store").0
 }
 
+/// An edit to a value: as a whole, or of the part that differs.
+fn put(tx: &mut Tx<'_>, key: Key<'_>, meta: Meta, value: &[u8]) {
+    let old = match tx.find(key) {
+        Found::Live(entry) if value.len() % 2 == 0 => entry.value().to_vec(),
+        _ => return tx.put_edited(key, meta, value),
+    };
+    let start = old.iter().zip(value).take_while(|(a, b)| a == b).count();
+    let behind = old[start..].iter().rev().zip(value[start..].iter().rev());
+    let end = behind.take_while(|(a, b)| a == b).count();
+    let part = (start..old.len() - end, &value[start..value.len() - end]);
+    if !tx.put_part(key, meta, part) {
+        tx.put_edited(key, meta, value);
+    }
+}
+
 /// One transaction with an edit to each of these values.
 fn edit<'v>(engine: &Engine, meta: Meta, values: impl IntoIterator<Item = &'v Vec<u8>>) -> Commit {
     let (key, mut buf) = (key(engine, 0, NAME), TxBuf::default());
     let mut tx = engine.begin(Latched::Hashes(&[key.hash]), &mut buf);
     for value in values {
-        tx.put_edited(key, meta, value);
+        put(&mut tx, key, meta, value);
     }
     tx.commit()
 }
@@ -234,7 +249,7 @@ fn what_was_read_and_what_is_taken_back_is_as_it_was() {
                 let (key, mut buf) = (key(&engine, 0, NAME), TxBuf::default());
                 let mut tx = engine.begin(Latched::Hashes(&[key.hash]), &mut buf);
                 for value in &all {
-                    tx.put_edited(key, meta, value);
+                    put(&mut tx, key, meta, value);
                     if random.percent(20) {
                         tx.put(key, meta, &value[..value.len() / 2]);
                     }

@@ -6,10 +6,12 @@
 use super::Tx;
 use super::buf::{Operation, Staged};
 use super::edits::{Edits, Latches};
+use crate::dram::Located;
 use crate::key::{Key, Meta};
 use crate::shared_value::{Epoch, OwnBlock, SharedValue, Value};
 use crate::store::engine::Engine;
 use crate::store::namespace;
+use std::ops::Range;
 
 /// Bytes of a value from which on it gets a block when it is edited. A shorter one is copied in less time than its block takes.
 const EDITED_MIN_BYTES: usize = 512;
@@ -30,20 +32,62 @@ impl Tx<'_> {
         let Some((at, epoch)) = self.locate(key).zip(epoch) else {
             return self.put(key, meta, value);
         };
-        let meta = Meta { flags: meta.flags & Meta::FLAGS_MASK, ..meta };
-        self.buf.journal.edits.seal();
-        let edits_before = self.buf.journal.edits.len();
         let change = |edits: &mut Edits, latches: Latches<'_, '_>, block: &SharedValue| {
             edits.replace(latches, (block, epoch), value)
         };
-        if self.edit_root((key, meta), edits_before, change) {
+        self.put_changed((key, at), meta, change, |old| {
+            let block = if old.len() < value.len() { OwnBlock::new } else { OwnBlock::snug };
+            block(value, epoch)
+        });
+    }
+
+    /// As [`Tx::put_edited`], for a value of which this range alone changes. False, and nothing is written, where it must be put whole: it is
+    /// short, or not in memory.
+    ///
+    /// # Panics
+    /// Where the value ends before the range.
+    pub fn put_part(
+        &mut self,
+        key: Key<'_>,
+        meta: Meta,
+        (range, new): (Range<usize>, &[u8]),
+    ) -> bool {
+        let Some(at) = self.locate(key) else { return false };
+        let old_len = self.guards.shard(key.hash).table.entry(at).value().len();
+        let len = old_len - range.len() + new.len();
+        let Some(epoch) = self.epoch_of_edits(meta, len) else { return false };
+        let change = |edits: &mut Edits, latches: Latches<'_, '_>, block: &SharedValue| {
+            edits.splice(latches, (block, epoch), range.clone(), new)
+        };
+        self.put_changed((key, at), meta, change, |old| {
+            if len > old_len {
+                return OwnBlock::outgrown(old, (range.clone(), new), epoch, 0);
+            }
+            let mut block = OwnBlock::snug(old, epoch);
+            block.splice(range.clone(), new, 0);
+            block
+        });
+        true
+    }
+
+    /// One operation: `change` changes the block of a root, or `make` makes another one of its value.
+    fn put_changed(
+        &mut self,
+        (root, at): (Key<'_>, Located),
+        meta: Meta,
+        change: impl FnOnce(&mut Edits, Latches<'_, '_>, &SharedValue) -> bool,
+        make: impl FnOnce(&[u8]) -> OwnBlock,
+    ) {
+        let meta = Meta { flags: meta.flags & Meta::FLAGS_MASK, ..meta };
+        self.buf.journal.edits.seal();
+        let edits_before = self.buf.journal.edits.len();
+        if self.edit_root((root, meta), edits_before, change) {
             return;
         }
-        let grows = self.guards.shard(key.hash).table.entry(at).value().len() < value.len();
-        let block = if grows { OwnBlock::new } else { OwnBlock::snug };
-        self.bury_replaced(key, None);
+        let block = make(self.guards.shard(root.hash).table.entry(at).value());
+        self.bury_replaced(root, None);
         let access = self.engine.inner().write.access_now();
-        self.put_block(key, meta, block(value, epoch), access);
+        self.put_block(root, meta, block, access);
     }
 
     /// The epoch in which a value of so many bytes that is edited may change in place: `None` where it is short, where its elements are

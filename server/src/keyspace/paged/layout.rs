@@ -7,8 +7,9 @@ use crate::keyspace::collection::{
 use crate::value::{PAGED_STRING, RAW_STRING, ValueType};
 use sexton_engine::page::long_string::{EDITED_PAGE_BYTES, WRITTEN_PAGE_BYTES};
 use sexton_engine::page::{Descriptor, List, ListSizes, LongString, PageError, PageId, Pages};
-use sexton_engine::{Engine, HeldPage, Key, Meta, Tx};
+use sexton_engine::{Engine, Found, HeldPage, Key, Meta, Tx};
 use std::collections::HashMap;
+use std::ops::Range;
 
 /// A string that was edited stays in one record up to so many times the length of the longest collection in one: an edit copies that.
 const EDITED_FACTOR: u64 = 8;
@@ -37,6 +38,33 @@ pub fn put(tx: &mut Tx<'_>, key: Key<'_>, meta: Meta, value: &[u8], inline_max_b
     }
 }
 
+/// As [`put`], of a string in memory that is edited: these bytes are in place of those in a range of it.
+pub fn put_part(
+    tx: &mut Tx<'_>,
+    key: Key<'_>,
+    meta: Meta,
+    (range, new): (Range<usize>, &[u8]),
+    inline_max_bytes: u64,
+) {
+    let Found::Live(entry) = tx.find(key) else { return };
+    let old = entry.value();
+    let len = old.len() - range.len() + new.len();
+    if len as u64 <= edited_max_bytes(inline_max_bytes)
+        && tx.put_part(key, meta, (range.clone(), new))
+    {
+        return;
+    }
+    let Found::Live(entry) = tx.find(key) else { return };
+    let old = entry.value();
+    let value = [&old[..range.start], new, &old[range.end..]].concat();
+    put(tx, key, meta, &value, inline_max_bytes);
+}
+
+/// The longest string that is edited and lies in one record.
+fn edited_max_bytes(inline_max_bytes: u64) -> u64 {
+    inline_max_bytes.saturating_mul(EDITED_FACTOR).max(STRING_MIN_BYTES)
+}
+
 /// `None`, and nothing is written, where it must lie in one record.
 fn put_in_pages(
     tx: &mut Tx<'_>,
@@ -57,9 +85,7 @@ fn put_in_pages(
 fn encoding_in_pages(meta: Meta, value: &[u8], inline_max_bytes: u64) -> Option<Encoding> {
     let value_type = ValueType::of(meta.flags)?;
     let max_bytes = match value_type {
-        ValueType::String if meta.flags & RAW_STRING != 0 => {
-            inline_max_bytes.saturating_mul(EDITED_FACTOR).max(STRING_MIN_BYTES)
-        }
+        ValueType::String if meta.flags & RAW_STRING != 0 => edited_max_bytes(inline_max_bytes),
         ValueType::String => written_max_bytes(inline_max_bytes),
         _ => inline_max_bytes,
     };

@@ -15,20 +15,22 @@ mod ranked;
 mod search;
 mod snapshot;
 mod stream;
+mod whole_string;
 
 pub use draws::Draws;
 pub use fields::{FieldSet, PagedFields};
 pub use keyed::{Drawn, DuePages, Keyed};
-pub use layout::{LaidOut, put, written_max_bytes};
+pub use layout::{LaidOut, put, put_part, written_max_bytes};
 pub use list::{each_of_list, needs, needs_to_change, needs_to_remove};
 pub use long_string::{
-    PagedString, Slice, StringBytes, StringEdit, WholeString, copy_string, needs_string, window,
+    PagedString, Slice, StringBytes, StringEdit, copy_string, needs_string, window,
 };
 pub use pieces::{AllFields, Extent, InPieces};
 pub use ranked::Ranked;
 pub use search::{ListSearch, Sought, Step, Window};
 pub use snapshot::{PastCollection, PastPages, PastString, whole_at, whole_in};
 pub use stream::{GroupsAsked, Parts, PendingAsked, PendingSpan, Removed, Streamed};
+pub use whole_string::{EditedString, WholeString};
 
 use super::collection::{Edit, Encoding, HashEdit, ListEdit, SetEdit, SortedSetEdit};
 use super::pop::Popped;
