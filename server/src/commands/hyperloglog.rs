@@ -145,9 +145,7 @@ fn pfmerge(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     if is_dense {
         merged.make_dense()?;
     }
-    for (index, &value) in registers.iter().enumerate().filter(|(_, value)| **value > 0) {
-        merged.raise(index, value, sparse_max_bytes)?;
-    }
+    merged.raise_all(&registers, sparse_max_bytes)?;
     merged.forget_cardinality();
     store(ctx, destination, &merged, expire_at_ms, Some(Event::string("pfadd")));
     ctx.out.ok();

@@ -2,7 +2,7 @@
 
 use crate::commands::scan::elements;
 use crate::dispatch::{CommandResult, Ctx, Purpose};
-use crate::keyspace::collection::{Names, SetView, Sets};
+use crate::keyspace::collection::{SetView, Sets};
 use crate::keyspace::paged::{AllFields, Keyed};
 use crate::resp::Reply;
 use std::borrow::Cow;
@@ -41,16 +41,14 @@ pub(super) fn smismember(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     ctx.lookup::<Sets, _>(Purpose::Read, key, |set, out| {
         out.array(members.len());
         let asked = members.len();
-        let all: Option<Names<Cow<'_, [u8]>>> =
-            set.filter(|_| asked > FEW_MEMBERS).map(|set| set.iter().collect());
-        for member in members {
-            let is_there = match (&all, &set) {
-                (Some(all), _) => all.contains(member),
-                (None, Some(set)) => set.contains(member),
-                (None, None) => false,
-            };
-            out.int(i64::from(is_there));
+        let Some(set) = set else {
+            return members.for_each(|_| out.int(0));
+        };
+        if asked <= FEW_MEMBERS {
+            return members.for_each(|member| out.int(i64::from(set.contains(member))));
         }
+        let found = set.found_of(members.clone());
+        members.for_each(|member| out.int(i64::from(found.contains(member))));
     })
 }
 

@@ -75,6 +75,17 @@ impl<'v> SetView<'v> {
         }
     }
 
+    /// Those of these members that are in it.
+    #[must_use]
+    pub fn found_of<'m>(&self, members: impl Iterator<Item = &'m [u8]>) -> Names<&'m [u8]> {
+        if self.encoding() == Encoding::Intset {
+            return members.filter(|member| self.contains(member)).collect();
+        }
+        let asked: Names<&[u8]> = members.collect();
+        let items = packed::Items::new(self.0.content());
+        items.filter_map(|item| asked.get(item).copied()).collect()
+    }
+
     /// A copy to change.
     #[must_use]
     pub fn edit(&self) -> SetEdit {
@@ -245,7 +256,7 @@ impl SetEdit {
     /// Adds these members; how many were not there.
     pub fn add_all<'m>(
         &mut self,
-        members: impl ExactSizeIterator<Item = &'m [u8]>,
+        members: impl ExactSizeIterator<Item = &'m [u8]> + Clone,
         thresholds: &Thresholds,
     ) -> usize {
         let before = self.len;
@@ -261,13 +272,12 @@ impl SetEdit {
         {
             self.add(member, thresholds);
         }
-        let old = self.bytes.clone();
-        let mut seen: Names<&[u8]> = match self.encoding {
-            Encoding::Intset => return self.len - before,
-            _ => packed::Items::new(&old[HEAD_BYTES..]).collect(),
-        };
+        if self.encoding == Encoding::Intset {
+            return self.len - before;
+        }
+        let mut there = self.view().found_of(members.clone());
         for member in members {
-            if seen.insert(member) {
+            if there.insert(member) {
                 packed::push(&mut self.bytes, member);
                 self.len += 1;
             }

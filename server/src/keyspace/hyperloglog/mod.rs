@@ -126,9 +126,8 @@ impl HyperLogLog {
     /// [`NotHyperLogLog::Damaged`].
     pub fn merge_into(&self, registers: &mut [u8; REGISTERS]) -> Result<(), NotHyperLogLog> {
         if !self.is_sparse() {
-            for (index, register) in registers.iter_mut().enumerate() {
-                *register = (*register).max(self.dense_register(index));
-            }
+            let groups = registers.as_chunks_mut().0.iter_mut().zip(self.dense_groups());
+            groups.for_each(|(registers, own)| raise_each(registers, unpacked(own)));
             return Ok(());
         }
         let mut at = 0;
@@ -158,9 +157,7 @@ impl HyperLogLog {
                 return Err(NotHyperLogLog::Damaged);
             }
         } else {
-            for index in 0..REGISTERS {
-                histogram[usize::from(self.dense_register(index))] += 1;
-            }
+            self.dense_registers().for_each(|register| histogram[usize::from(register)] += 1);
         }
         Ok(estimate::cardinality(&histogram))
     }
@@ -202,6 +199,36 @@ impl HyperLogLog {
         Ok(is_more)
     }
 
+    /// Raises its registers to `registers` where these are larger, as [`Self::raise`] does.
+    ///
+    /// # Errors
+    /// [`NotHyperLogLog::Damaged`].
+    pub fn raise_all(
+        &mut self,
+        registers: &[u8; REGISTERS],
+        sparse_max_bytes: u64,
+    ) -> Result<(), NotHyperLogLog> {
+        for (index, &value) in registers.iter().enumerate().filter(|(_, value)| **value > 0) {
+            if !self.is_sparse() {
+                break;
+            }
+            self.raise(index, value, sparse_max_bytes)?;
+        }
+        if !self.is_sparse() {
+            self.raise_dense(registers);
+        }
+        Ok(())
+    }
+
+    fn raise_dense(&mut self, registers: &[u8; REGISTERS]) {
+        let groups = self.bytes[HEAD_BYTES..].as_chunks_mut::<GROUP_BYTES>().0;
+        for (group, registers) in groups.iter_mut().zip(registers.as_chunks().0) {
+            let mut own = unpacked(*group);
+            raise_each(&mut own, *registers);
+            *group = packed(own);
+        }
+    }
+
     /// Converts a sparse one to dense. The cached cardinality is kept.
     ///
     /// # Errors
@@ -215,9 +242,7 @@ impl HyperLogLog {
         self.bytes[ENCODING_AT] = DENSE;
         self.bytes.truncate(HEAD_BYTES);
         self.bytes.resize(DENSE_BYTES, 0);
-        for (index, &value) in registers.iter().enumerate().filter(|(_, value)| **value != 0) {
-            self.set_dense_register(index, value);
-        }
+        self.raise_dense(&registers);
         Ok(())
     }
 
@@ -238,7 +263,34 @@ impl HyperLogLog {
 
     /// The registers of a dense one.
     pub fn dense_registers(&self) -> impl Iterator<Item = u8> + '_ {
-        (0..REGISTERS).map(|index| self.dense_register(index))
+        self.dense_groups().flat_map(unpacked)
+    }
+
+    fn dense_groups(&self) -> impl Iterator<Item = [u8; GROUP_BYTES]> + '_ {
+        self.bytes[HEAD_BYTES..].as_chunks().0.iter().copied()
+    }
+}
+
+/// Registers that fill whole bytes together, and how many.
+const GROUP: usize = 4;
+const GROUP_BYTES: usize = GROUP * REGISTER_BITS / 8;
+
+/// The registers in a group of bytes of a dense one.
+fn unpacked([low, middle, high]: [u8; GROUP_BYTES]) -> [u8; GROUP] {
+    let bits = u32::from_le_bytes([low, middle, high, 0]);
+    [0, 6, 12, 18].map(|at| (bits >> at) as u8 & 0x3f)
+}
+
+/// The bytes of a group of registers.
+fn packed(registers: [u8; GROUP]) -> [u8; GROUP_BYTES] {
+    let [a, b, c, d] = registers.map(u32::from);
+    let [low, middle, high, _] = (a | b << 6 | c << 12 | d << 18).to_le_bytes();
+    [low, middle, high]
+}
+
+fn raise_each(registers: &mut [u8; GROUP], others: [u8; GROUP]) {
+    for (register, other) in registers.iter_mut().zip(others) {
+        *register = (*register).max(other);
     }
 }
 
