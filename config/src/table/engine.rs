@@ -23,7 +23,7 @@ pub(super) const TABLE: &[Directive] = &[
         .doc("Threads that read keys from the device for commands that miss the DRAM table."),
     memory("memtable-bytes", 1 << 16, 1 << 40, "64mb")
         .immutable()
-        .doc("Bytes of a memtable before it is frozen; at most a thirty-second part of maxmemory."),
+        .doc("Bytes of a memtable before it is frozen; at most a thirty-second part of maxmemory. Without maxmemory, values that memory has anyway count a quarter."),
     int("max-write-buffer-number", 0, 64, "0").immutable().doc(
         "Memtables that there may be with persistence-mode log, the active one included, at least 2: when all \
             are full, writers wait for a flush. 0 for 2; with level 0 on a device of kind hdd and without \

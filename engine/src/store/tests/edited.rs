@@ -191,6 +191,17 @@ fn a_memtable_that_fills_on_is_frozen_where_its_log_is_as_long() {
 }
 
 #[test]
+fn a_memtable_counts_all_of_its_blocks_while_another_waits_for_its_flush() {
+    let engine = full_of_blocks(|options| options);
+    freeze(&engine);
+    each_of_many(&engine, |tx, key| tx.put_edited(key, META, &[2; 1000]));
+    assert!(!engine.memtable_fills_on());
+    engine.flush_oldest(&mut engine.inner().flusher.flush_permit.lock()).expect("flushed");
+    assert!(engine.memtable_fills_on());
+    engine.abandon();
+}
+
+#[test]
 fn a_memtable_counts_all_of_its_blocks_where_memory_is_bounded() {
     let engine = full_of_blocks(|options| EngineOptions { memory_bound_bytes: 1 << 30, ..options });
     assert!(!engine.memtable_fills_on());

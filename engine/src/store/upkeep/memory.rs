@@ -259,11 +259,14 @@ impl Engine {
     }
 
     /// True when the active memtable, which is full, may take more, since most of what it refers to is in the DRAM table as
-    /// well. Not where memory is bounded: what a memtable has changed cannot be evicted (N10).
+    /// well. Not where memory is bounded, since what a memtable has changed cannot be evicted (N10), and not while others wait for their
+    /// flush: what is overwritten meanwhile is in theirs alone.
     pub(in crate::store) fn memtable_fills_on(&self) -> bool {
         let inner = self.inner();
         let full_bytes = inner.memory.shares.memtable_bytes();
-        if inner.memory.shares.bound_bytes() != 0 || inner.options.dram_table_bytes != 0 {
+        let is_bounded =
+            inner.memory.shares.bound_bytes() != 0 || inner.options.dram_table_bytes != 0;
+        if is_bounded || inner.flusher.frozen.len() > 0 {
             return false;
         }
         let active = Arc::clone(&inner.views.superversion.load().active);
