@@ -1,10 +1,13 @@
 //! Key specifications: how a request of a command names its keys, as Redis' metadata say it. They are read once, when the table is built.
 
 use super::flags::key_rights;
-use super::keys::KeyError;
 use crate::auth::KeyRights;
-use crate::dispatch::Args;
 use crate::number::parse_i64;
+use crate::resp::Args;
+
+/// The arguments do not determine the keys (`EVAL s abc`), or only the command itself knows them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyError;
 
 /// One of the key specifications of a command.
 #[derive(Debug)]

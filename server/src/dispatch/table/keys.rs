@@ -1,5 +1,6 @@
 //! Finds the keys of a request by the key specifications of its command.
 
+use super::key_spec::KeyError;
 use super::{CommandSpec, Flags};
 use crate::auth::KeyRights;
 use crate::dispatch::Args;
@@ -26,10 +27,6 @@ impl KeyUse {
         Self { index, ..self }
     }
 }
-
-/// The arguments do not determine the keys (`EVAL s abc`), or only the command itself knows them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KeyError;
 
 /// The keys of a request, in the order of the command's key specifications.
 ///

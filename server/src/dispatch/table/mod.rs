@@ -16,8 +16,9 @@ mod traits;
 
 pub use elements::Elements;
 pub use flags::Flags;
+pub use key_spec::KeyError;
 pub(super) use keys::decided_use;
-pub use keys::{KeyError, KeyUse, key_positions, sources, stores};
+pub use keys::{KeyUse, key_positions, sources, stores};
 pub use metadata::Metadata;
 pub use stats::{CommandStats, Tally, Totals};
 pub use traits::{IsBlind, IsSecret, MayReplicate, NamesKeys, OnChannels, OnDatabases, Traits};
