@@ -19,7 +19,7 @@ fn start(memtable: MemtableKind) -> Engine {
 /// An edit to a value: as a whole, or of the part that differs.
 fn put(tx: &mut Tx<'_>, key: Key<'_>, meta: Meta, value: &[u8]) {
     let old = match tx.find(key) {
-        Found::Live(entry) if value.len() % 2 == 0 => entry.value().to_vec(),
+        Found::Live(entry) if value.len().is_multiple_of(2) => entry.value().to_vec(),
         _ => return tx.put_edited(key, meta, value),
     };
     let start = old.iter().zip(value).take_while(|(a, b)| a == b).count();
