@@ -101,11 +101,16 @@ impl Ctx<'_, '_> {
             return self.edit_pages(key, &paged, edit);
         }
         let db = self.client.db;
+        // In a store without pages, what another start has laid out in some is read whole.
+        let has_parts = self.server.engine.takes_pages();
         let edited = self.lookup::<Strings, _>(Purpose::Write, key, |string, out| {
             let meta = string.map(|string| string.meta());
             let mut whole = WholeString::new(string.map(|string| string.bytes()));
             let edited = edit(&mut whole, out).map_err(not_in_pages)??;
-            let value = matches!(edited, EditedAs::Written(..)).then(|| whole.into_edited());
+            let value = matches!(edited, EditedAs::Written(..)).then(|| match has_parts {
+                true => whole.into_edited(),
+                false => whole.into_whole(),
+            });
             Ok::<_, CommandError>((edited, meta, value))
         })??;
         match edited {

@@ -30,7 +30,7 @@ COLD = {"filter-bits-per-key": 0, "cemetery-max-memory": 65536}
 SLOW = "profile slow read-us 0 write-us 1000 position-us 0 sync-us 1000 read-mb-s 1000 write-mb-s 0.02 channels 4 cache-bytes 0 unit-bytes 512 write-through yes\n"
 PIPELINE = 500
 #: Keys of a KB that fill a memtable. Without a log it refers to values that the DRAM table has, too: these count a quarter.
-FILLERS = {"no-log": 4800}
+FILLERS = {"no-log": 3000}
 FILLERS_ELSE = 1200
 #: Time in which a full memtable is frozen.
 FROZEN_WITHIN_S = 10

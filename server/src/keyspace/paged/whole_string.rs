@@ -55,8 +55,17 @@ impl<'v> WholeString<'v> {
     pub fn into_edited(mut self) -> EditedString {
         match self.part.take() {
             Some((range, part)) if self.new.is_none() => EditedString::Part(range, part),
-            _ => EditedString::Whole(std::mem::take(self.copied(0))),
+            part => {
+                self.part = part;
+                self.into_whole()
+            }
         }
+    }
+
+    /// The same, whole: of a string that lies in pages, but was read as if it did not.
+    #[must_use]
+    pub fn into_whole(mut self) -> EditedString {
+        EditedString::Whole(std::mem::take(self.copied(0)))
     }
 }
 
