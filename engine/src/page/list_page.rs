@@ -59,12 +59,12 @@ impl<'p> ListPage<'p> {
         let (mut at, mut left) = (HEAD_BYTES, page.len);
         std::iter::from_fn(move || {
             left = left.checked_sub(1)?;
-            let item = page.item_at(at);
-            match &item {
-                Ok(item) => at = item.entry.end,
+            let stored = page.stored_at(at);
+            match &stored {
+                Ok((_, behind)) => at = *behind,
                 Err(_) => left = 0,
             }
-            Some(item.map(|item| page.element(&item)))
+            Some(stored.map(|(stored, _)| stored))
         })
     }
 
@@ -115,7 +115,7 @@ impl<'p> ListPage<'p> {
 
     /// An element whose lengths are a byte each, and the place behind it.
     #[inline]
-    pub(super) fn short_item<const BACK: bool>(&self, at: usize) -> Option<(&'p [u8], usize)> {
+    fn short_item<const BACK: bool>(&self, at: usize) -> Option<(&'p [u8], usize)> {
         let (start, end) = if BACK {
             let len = bytes::short_len(*self.payload.get(at.checked_sub(1)?)?)?;
             (at.checked_sub(len + 2).filter(|start| *start >= HEAD_BYTES)?, at)
@@ -145,6 +145,17 @@ impl<'p> ListPage<'p> {
             Some(reference) => Stored::External(reference),
             None => Stored::Here(&self.payload[item.element.clone()]),
         }
+    }
+
+    /// The element that begins at `at`, and the place behind it.
+    #[inline]
+    pub(super) fn stored_at(&self, at: usize) -> Result<(Stored<'p>, usize), Damage> {
+        // Nearly all elements are short.
+        if let Some((element, behind)) = self.short_item::<false>(at) {
+            return Ok((Stored::Here(element), behind));
+        }
+        let item = self.item_at(at)?;
+        Ok((self.element(&item), item.entry.end))
     }
 
     /// The element that begins at `at`.

@@ -364,10 +364,7 @@ impl Engine {
                 )));
             }
             groups += 1;
-            let filled = inner.views.superversion.load().active.filled_bytes();
-            let is_full =
-                filled >= inner.memory.shares.memtable_bytes() && !self.memtable_fills_on();
-            if is_full || inner.graveyard.spill.is_overfull() {
+            if self.memtable_is_full() || inner.graveyard.spill.is_overfull() {
                 self.flush_now()?;
             }
         }

@@ -26,15 +26,9 @@ impl List {
             let mut at = page.start_of(skip.min(page.len())).map_err(at_page(id))?;
             let count = page.len().saturating_sub(skip).min(left);
             for _ in 0..count {
-                // Nearly all elements are short.
-                if let Some((element, behind)) = page.short_item::<false>(at) {
-                    at = behind;
-                    show(element);
-                    continue;
-                }
-                let item = page.item_at(at).map_err(at_page(id))?;
-                at = item.entry.end;
-                show(external::read(pages, page.element(&item))?);
+                let (stored, behind) = page.stored_at(at).map_err(at_page(id))?;
+                at = behind;
+                show(external::read(pages, stored)?);
             }
             (skip, left) = (0, left - count);
         }

@@ -132,7 +132,7 @@ pub(super) fn sum_before(counts: &[u8], at: usize) -> Result<u64, Damage> {
     let Some(before) = counts.as_chunks::<COUNT_BYTES>().0.get(..at) else {
         return damage(counts.len(), "as many counts as the node has children");
     };
-    Ok(before.iter().map(|count| u64::from(u32::from_le_bytes(*count))).sum())
+    Ok(Counts(before).iter().map(u64::from).sum())
 }
 
 /// Offset of the count of child `at`.

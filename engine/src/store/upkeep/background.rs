@@ -70,9 +70,7 @@ impl Engine {
                 let some = filled > 0
                     || inner.graveyard.spill.has_unmarked()
                     || self.has_unmarked_deaths();
-                let is_full =
-                    filled >= inner.memory.shares.memtable_bytes() && !self.memtable_fills_on();
-                if is_full || (early && some) {
+                if self.memtable_is_full() || (early && some) {
                     self.freeze(&mut inner.flusher.freeze_permit.lock());
                     background.wake_flush();
                 }

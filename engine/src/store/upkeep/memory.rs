@@ -258,6 +258,13 @@ impl Engine {
         }
     }
 
+    /// True when the active memtable is to be frozen for what it holds.
+    pub(in crate::store) fn memtable_is_full(&self) -> bool {
+        let inner = self.inner();
+        let filled_bytes = inner.views.superversion.load().active.filled_bytes();
+        filled_bytes >= inner.memory.shares.memtable_bytes() && !self.memtable_fills_on()
+    }
+
     /// True when the active memtable, which is full, may take more, since most of what it refers to is in the DRAM table as
     /// well. Not where memory is bounded, since what a memtable has changed cannot be evicted (N10), and not while others wait for their
     /// flush: what is overwritten meanwhile is in theirs alone.

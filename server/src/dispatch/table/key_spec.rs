@@ -52,6 +52,26 @@ impl KeySpec {
         Some(Self { flags, rights: key_rights(flags), place })
     }
 
+    /// The argument with the number of keys that follow it, if that alone determines the keys of a command with these specifications.
+    pub(super) fn count_of(specs: &[Self]) -> Option<usize> {
+        match specs {
+            [
+                Self {
+                    place: Some((Begin::Index(index), Find::Count { at: 0, first: 1, step: 1 })),
+                    ..
+                },
+            ] => usize::try_from(*index).ok(),
+            _ => None,
+        }
+    }
+
+    /// The use of each key of a command with these specifications, if there is one, and it does not depend on the arguments.
+    pub(super) fn rights_of(specs: &[Self]) -> Option<KeyRights> {
+        let [spec] = specs else { return None };
+        let depends = spec.flags.split(' ').any(|flag| flag == "variable_flags");
+        (!depends).then_some(spec.rights)
+    }
+
     /// First and last key and their step; `None` if the keyword before the keys is missing or
     /// the request is too short, which the command itself reports.
     pub(super) fn follow(&self, args: Args<'_>) -> Result<Option<(usize, usize, usize)>, KeyError> {

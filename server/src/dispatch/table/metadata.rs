@@ -4,8 +4,6 @@
 //! it is requested.
 
 use super::Flags;
-use super::flags::key_rights;
-use crate::auth::KeyRights;
 use crate::dispatch::KeyRange;
 
 /// The embedded file; see its head for the format.
@@ -77,28 +75,6 @@ impl Metadata {
 
     pub(super) fn flags(&self) -> Flags {
         self.words("flags").filter_map(Flags::named).fold(Flags::default(), Flags::union)
-    }
-
-    /// The use of each key, if it does not depend on the arguments.
-    pub(super) fn key_rights(&self) -> Option<KeyRights> {
-        if self.keys().first == 0 || self.flags().contains(Flags::MOVABLEKEYS) {
-            return None;
-        }
-        let mut specs = self.fields("spec");
-        let (Some(text), None) = (specs.next(), specs.next()) else { return None };
-        let flags = text.split(" ; ").next().unwrap_or_default();
-        let depends = flags.split(' ').any(|flag| matches!(flag, "not_key" | "variable_flags"));
-        (!depends).then(|| key_rights(flags))
-    }
-
-    /// The argument with the number of keys that follow it, if that alone determines the keys.
-    pub(super) fn key_count(&self) -> Option<usize> {
-        let mut specs = self.fields("spec");
-        let (Some(text), None) = (specs.next(), specs.next()) else { return None };
-        let mut parts = text.split(" ; ");
-        let is_key = !parts.next()?.split(' ').any(|flag| flag == "not_key");
-        let at = parts.next()?.strip_prefix("begin index ")?.parse().ok()?;
-        (is_key && parts.next()? == "find keynum 0 1 1").then_some(at)
     }
 
     pub(super) fn keys(&self) -> KeyRange {

@@ -225,11 +225,14 @@ pub struct CommandSpec {
 
 impl CommandSpec {
     fn new(binding: &Binding, metadata: Metadata) -> Self {
+        let key_specs: Vec<_> = metadata.fields("spec").filter_map(KeySpec::parse).collect();
+        let (keys, flags) = (metadata.keys(), metadata.flags());
+        let are_fixed = keys.first != 0 && !flags.contains(Flags::MOVABLEKEYS);
         Self {
             name: metadata.name,
             arity: metadata.arity(),
-            flags: metadata.flags(),
-            keys: metadata.keys(),
+            flags,
+            keys,
             class: binding.class,
             is_blind: binding.is_blind,
             names_keys: binding.names_keys,
@@ -240,9 +243,9 @@ impl CommandSpec {
             is_secret: binding.is_secret,
             may_replicate: binding.may_replicate,
             acl_id: 0,
-            key_rights: metadata.key_rights(),
-            key_count: metadata.key_count(),
-            key_specs: metadata.fields("spec").filter_map(KeySpec::parse).collect(),
+            key_rights: KeySpec::rights_of(&key_specs).filter(|_| are_fixed),
+            key_count: KeySpec::count_of(&key_specs),
+            key_specs,
             called: metadata.name,
             run: binding.run,
             stats: CommandStats::default(),

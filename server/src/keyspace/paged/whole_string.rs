@@ -52,13 +52,10 @@ impl<'v> WholeString<'v> {
 
     /// What it has become.
     #[must_use]
-    pub fn into_edited(mut self) -> EditedString {
-        match self.part.take() {
-            Some((range, part)) if self.new.is_none() => EditedString::Part(range, part),
-            part => {
-                self.part = part;
-                self.into_whole()
-            }
+    pub fn into_edited(self) -> EditedString {
+        match self {
+            Self { new: None, part: Some((range, part)), .. } => EditedString::Part(range, part),
+            whole => whole.into_whole(),
         }
     }
 
