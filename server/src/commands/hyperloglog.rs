@@ -44,6 +44,18 @@ fn find(
     })?
 }
 
+/// Raises `registers` to the key's where these are larger; answers whether it has a dense one.
+fn merge_into(
+    ctx: &mut Ctx<'_, '_>,
+    key: &[u8],
+    registers: &mut [u8; REGISTERS],
+) -> Result<bool, CommandError> {
+    let merged = ctx.lookup::<Strings, _>(Purpose::Read, key, |string, _| {
+        string.map(|string| HyperLogLog::merge_into(string.bytes(), registers)).transpose()
+    })??;
+    Ok(merged.unwrap_or(false))
+}
+
 fn store(
     ctx: &mut Ctx<'_, '_>,
     key: &[u8],
@@ -103,9 +115,7 @@ fn pfcount(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     if ctx.args.len() > 2 {
         let mut registers = [0; REGISTERS];
         for key in ctx.args.from(1) {
-            if let Some((log, _)) = find(ctx, Purpose::Read, key)? {
-                log.merge_into(&mut registers)?;
-            }
+            merge_into(ctx, key, &mut registers)?;
         }
         ctx.out.int(cardinality(&registers) as i64);
         return Ok(());
@@ -136,16 +146,14 @@ fn pfmerge(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let sparse_max_bytes = ctx.thresholds().hyperloglog_sparse_bytes;
     let (mut registers, mut is_dense) = ([0; REGISTERS], false);
     for key in ctx.args.from(1) {
-        if let Some((log, _)) = find(ctx, Purpose::Read, key)? {
-            is_dense |= !log.is_sparse();
-            log.merge_into(&mut registers)?;
-        }
+        is_dense |= merge_into(ctx, key, &mut registers)?;
     }
     let (mut merged, expire_at_ms) = find(ctx, Purpose::Write, destination)?.unwrap_or_default();
     if is_dense {
-        merged.make_dense()?;
+        merged.set_dense(&registers);
+    } else {
+        merged.raise_all(&registers, sparse_max_bytes)?;
     }
-    merged.raise_all(&registers, sparse_max_bytes)?;
     merged.forget_cardinality();
     store(ctx, destination, &merged, expire_at_ms, Some(Event::string("pfadd")));
     ctx.out.ok();

@@ -15,6 +15,7 @@ mod sparse;
 
 use super::collection::splice;
 use sparse::Run;
+use std::array;
 
 /// Registers of each.
 pub const REGISTERS: usize = 1 << INDEX_BITS;
@@ -120,25 +121,29 @@ impl HyperLogLog {
         sparse::runs(&self.bytes[HEAD_BYTES..]).map(|(run, _)| run)
     }
 
-    /// Raises `registers` to this one's registers where these are larger.
+    /// Raises `registers` to those of the HyperLogLog that these bytes represent where these are larger; answers whether it is dense.
     ///
     /// # Errors
-    /// [`NotHyperLogLog::Damaged`].
-    pub fn merge_into(&self, registers: &mut [u8; REGISTERS]) -> Result<(), NotHyperLogLog> {
-        if !self.is_sparse() {
-            let groups = registers.as_chunks_mut().0.iter_mut().zip(self.dense_groups());
-            groups.for_each(|(registers, own)| raise_each(registers, unpacked(own)));
-            return Ok(());
+    /// [`NotHyperLogLog`].
+    pub fn merge_into(
+        bytes: &[u8],
+        registers: &mut [u8; REGISTERS],
+    ) -> Result<bool, NotHyperLogLog> {
+        let (head, own) = checked(bytes)?.split_at(HEAD_BYTES);
+        if head[ENCODING_AT] == DENSE {
+            let raised = registers.iter_mut().zip(unpacked_all(own));
+            raised.for_each(|(register, own)| *register = (*register).max(own));
+            return Ok(true);
         }
         let mut at = 0;
-        for run in self.runs() {
+        for (run, _) in sparse::runs(own) {
             if run.value > 0 {
                 let covered = registers.get_mut(at..at + run.len).ok_or(NotHyperLogLog::Damaged)?;
                 covered.iter_mut().for_each(|register| *register = (*register).max(run.value));
             }
             at += run.len;
         }
-        if at == REGISTERS { Ok(()) } else { Err(NotHyperLogLog::Damaged) }
+        if at == REGISTERS { Ok(false) } else { Err(NotHyperLogLog::Damaged) }
     }
 
     /// Counts: how many different elements it has seen, about.
@@ -157,7 +162,7 @@ impl HyperLogLog {
                 return Err(NotHyperLogLog::Damaged);
             }
         } else {
-            self.dense_registers().for_each(|register| histogram[usize::from(register)] += 1);
+            histogram = histogram_of(groups_of(&self.bytes[HEAD_BYTES..]).map(unpacked));
         }
         Ok(estimate::cardinality(&histogram))
     }
@@ -199,7 +204,7 @@ impl HyperLogLog {
         Ok(is_more)
     }
 
-    /// Raises its registers to `registers` where these are larger, as [`Self::raise`] does.
+    /// Raises all of its registers to `registers`, of which none is below its own. It remains sparse as in [`Self::raise`].
     ///
     /// # Errors
     /// [`NotHyperLogLog::Damaged`].
@@ -215,17 +220,18 @@ impl HyperLogLog {
             self.raise(index, value, sparse_max_bytes)?;
         }
         if !self.is_sparse() {
-            self.raise_dense(registers);
+            self.set_dense(registers);
         }
         Ok(())
     }
 
-    fn raise_dense(&mut self, registers: &[u8; REGISTERS]) {
-        let groups = self.bytes[HEAD_BYTES..].as_chunks_mut::<GROUP_BYTES>().0;
-        for (group, registers) in groups.iter_mut().zip(registers.as_chunks().0) {
-            let mut own = unpacked(*group);
-            raise_each(&mut own, *registers);
-            *group = packed(own);
+    /// Becomes a dense one of these registers.
+    pub fn set_dense(&mut self, registers: &[u8; REGISTERS]) {
+        self.bytes[ENCODING_AT] = DENSE;
+        self.bytes.resize(DENSE_BYTES, 0);
+        let groups = self.bytes[HEAD_BYTES..].as_chunks_mut().0.iter_mut();
+        for (group, registers) in groups.zip(registers.as_chunks().0) {
+            *group = packed(*registers);
         }
     }
 
@@ -238,11 +244,8 @@ impl HyperLogLog {
             return Ok(());
         }
         let mut registers = [0; REGISTERS];
-        self.merge_into(&mut registers)?;
-        self.bytes[ENCODING_AT] = DENSE;
-        self.bytes.truncate(HEAD_BYTES);
-        self.bytes.resize(DENSE_BYTES, 0);
-        self.raise_dense(&registers);
+        Self::merge_into(&self.bytes, &mut registers)?;
+        self.set_dense(&registers);
         Ok(())
     }
 
@@ -263,35 +266,55 @@ impl HyperLogLog {
 
     /// The registers of a dense one.
     pub fn dense_registers(&self) -> impl Iterator<Item = u8> + '_ {
-        self.dense_groups().flat_map(unpacked)
-    }
-
-    fn dense_groups(&self) -> impl Iterator<Item = [u8; GROUP_BYTES]> + '_ {
-        self.bytes[HEAD_BYTES..].as_chunks().0.iter().copied()
+        groups_of(&self.bytes[HEAD_BYTES..]).flat_map(unpacked)
     }
 }
 
-/// Registers that fill whole bytes together, and how many.
-const GROUP: usize = 4;
+/// Registers that fill a word with a byte for each, and bytes that they take without the two bits that none has.
+const GROUP: usize = 8;
 const GROUP_BYTES: usize = GROUP * REGISTER_BITS / 8;
 
-/// The registers in a group of bytes of a dense one.
-fn unpacked([low, middle, high]: [u8; GROUP_BYTES]) -> [u8; GROUP] {
-    let bits = u32::from_le_bytes([low, middle, high, 0]);
-    [0, 6, 12, 18].map(|at| (bits >> at) as u8 & 0x3f)
+fn groups_of(dense: &[u8]) -> impl Iterator<Item = [u8; GROUP_BYTES]> + '_ {
+    dense.as_chunks().0.iter().copied()
 }
 
-/// The bytes of a group of registers.
+/// The registers in a group of bytes of a dense one: the halves of the bits are moved apart, then those of these, then of these.
+fn unpacked([a, b, c, d, e, f]: [u8; GROUP_BYTES]) -> [u8; GROUP] {
+    let bits = u64::from_le_bytes([a, b, c, d, e, f, 0, 0]);
+    let bits = bits & 0x00ff_ffff | (bits & 0xffff_ff00_0000) << 8;
+    let bits = bits & 0x0fff_0000_0fff | (bits & 0x00ff_f000_00ff_f000) << 4;
+    (bits & 0x003f_003f_003f_003f | (bits & 0x0fc0_0fc0_0fc0_0fc0) << 2).to_le_bytes()
+}
+
+/// All of them. A loop of its own, in which each group stays a word: together with what is made of the registers it becomes one of bytes,
+/// which takes three times as long.
+#[inline(never)]
+fn unpacked_all(dense: &[u8]) -> [u8; REGISTERS] {
+    let mut registers = [0; REGISTERS];
+    let groups = registers.as_chunks_mut().0.iter_mut().zip(groups_of(dense));
+    groups.for_each(|(registers, own)| *registers = unpacked(own));
+    registers
+}
+
+/// The bytes of a group of registers: the way back.
 fn packed(registers: [u8; GROUP]) -> [u8; GROUP_BYTES] {
-    let [a, b, c, d] = registers.map(u32::from);
-    let [low, middle, high, _] = (a | b << 6 | c << 12 | d << 18).to_le_bytes();
-    [low, middle, high]
+    let bits = u64::from_le_bytes(registers);
+    let bits = bits & 0x003f_003f_003f_003f | (bits & 0x3f00_3f00_3f00_3f00) >> 2;
+    let bits = bits & 0x0fff_0000_0fff | (bits & 0x0fff_0000_0fff_0000) >> 4;
+    let [a, b, c, d, e, f, ..] =
+        (bits & 0x00ff_ffff | (bits & 0x00ff_ffff_0000_0000) >> 8).to_le_bytes();
+    [a, b, c, d, e, f]
 }
 
-fn raise_each(registers: &mut [u8; GROUP], others: [u8; GROUP]) {
-    for (register, other) in registers.iter_mut().zip(others) {
-        *register = (*register).max(other);
+/// Several tables, so that equal neighbours need not wait for each other's count.
+fn histogram_of(groups: impl Iterator<Item = [u8; GROUP]>) -> Histogram {
+    let mut parts = [[0; 64]; GROUP];
+    for group in groups {
+        for (part, register) in parts.iter_mut().zip(group) {
+            part[usize::from(register & 0x3f)] += 1;
+        }
     }
+    array::from_fn(|value| parts.iter().map(|part| part[value]).sum())
 }
 
 /// These bytes, where they represent a HyperLogLog as far as its head says.
@@ -328,9 +351,7 @@ fn dense_register(bytes: &[u8], index: usize) -> u8 {
 /// The approximate number of distinct elements that these registers have seen.
 #[must_use]
 pub fn cardinality(registers: &[u8; REGISTERS]) -> u64 {
-    let mut histogram: Histogram = [0; 64];
-    registers.iter().for_each(|&register| histogram[usize::from(register)] += 1);
-    estimate::cardinality(&histogram)
+    estimate::cardinality(&histogram_of(registers.as_chunks().0.iter().copied()))
 }
 
 #[cfg(test)]
@@ -341,7 +362,7 @@ mod tests {
 
     fn registers(log: &HyperLogLog) -> [u8; REGISTERS] {
         let mut registers = [0; REGISTERS];
-        log.merge_into(&mut registers).unwrap();
+        HyperLogLog::merge_into(log.bytes(), &mut registers).unwrap();
         registers
     }
 
@@ -352,6 +373,13 @@ mod tests {
         let value = |index: usize| (index * 7 % 51) as u8;
         (0..REGISTERS).for_each(|index| log.set_dense_register(index, value(index)));
         assert!(log.dense_registers().enumerate().all(|(index, found)| found == value(index)));
+        let mut whole = HyperLogLog::default();
+        whole.set_dense(&registers(&log));
+        assert_eq!(whole, log);
+        let mut histogram: Histogram = [0; 64];
+        (0..REGISTERS).for_each(|index| histogram[usize::from(value(index))] += 1);
+        assert_eq!(log.count().unwrap(), estimate::cardinality(&histogram));
+        assert_eq!(cardinality(&registers(&log)), estimate::cardinality(&histogram));
     }
 
     #[test]
@@ -397,7 +425,8 @@ mod tests {
         assert_eq!(cut.make_dense(), Err(NotHyperLogLog::Damaged));
         let mut long = log.clone();
         long.bytes.push(0x80);
-        assert_eq!(long.merge_into(&mut [0; REGISTERS]), Err(NotHyperLogLog::Damaged));
+        let merged = HyperLogLog::merge_into(long.bytes(), &mut [0; REGISTERS]);
+        assert_eq!(merged, Err(NotHyperLogLog::Damaged));
         assert_eq!(HyperLogLog::of(b"HYLL"), Err(NotHyperLogLog::Other));
         assert!(HyperLogLog::of(log.bytes()).is_ok());
         let mut short = log.bytes().to_vec();
