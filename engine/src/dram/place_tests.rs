@@ -18,6 +18,8 @@ fn a_place_shows_its_key_until_another_entry_is_there() {
     put(&mut table, &keys[0], &[7; 500]);
     assert_eq!(value(&table, 0, &keys[0]).as_deref(), Some(&[7; 500][..]));
     assert_eq!(value(&other, 0, &keys[0]), None);
+    // As many entries have moved in either table: none.
+    assert!(table.stands(at) && !other.stands(at));
     table.remove(key(0, &keys[0]));
     assert_eq!(value(&table, 0, &keys[0]), None);
     // Places of a table that has grown and shrunk since, and those of another one.

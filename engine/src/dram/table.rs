@@ -10,6 +10,7 @@ use super::slab::{PageRef, Slab};
 use crate::key::{self, Key, Meta, Slot};
 use crate::shared_value::Value;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What [`Table::upsert`] found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,9 +35,14 @@ pub struct Removed {
 pub struct Located {
     in_old: bool,
     place: Place,
+    /// The [number](Table::number) of its table.
+    table: u64,
     /// [`Table::moves`] when it was found.
     moves: u64,
 }
+
+/// For [`Table::number`].
+static TABLES: AtomicU64 = AtomicU64::new(0);
 
 /// The array that a resize is emptying.
 pub(super) struct Emptying {
@@ -54,6 +60,8 @@ pub struct Table {
     pub(super) slab: Slab,
     pub(super) dues: Dues,
     pub(super) hint: Arc<Hint>,
+    /// That of no other table of the process, before or after.
+    number: u64,
     /// How often entries may have left their places.
     pub(super) moves: u64,
     /// Resizes begun so far: places are stable while it stands still and no resize runs.
@@ -80,6 +88,7 @@ impl Table {
             slab: Slab::new(pool),
             dues: Dues::default(),
             hint,
+            number: TABLES.fetch_add(1, Ordering::Relaxed),
             moves: 0,
             resizes: 0,
             eviction: Default::default(),
@@ -150,11 +159,16 @@ impl Table {
     fn probe(&self, hash: u64, mut wanted: impl FnMut(Entry) -> bool) -> Option<(Located, Entry)> {
         crate::work::note_look_up();
         if let Some((place, entry)) = self.current.probe(hash, &mut wanted) {
-            return Some((Located { in_old: false, place, moves: self.moves }, entry));
+            return Some((self.located(false, place), entry));
         }
         let old = self.old.as_ref()?;
         let (place, entry) = old.array.probe(hash, wanted)?;
-        Some((Located { in_old: true, place, moves: self.moves }, entry))
+        Some((self.located(true, place), entry))
+    }
+
+    #[inline]
+    fn located(&self, in_old: bool, place: Place) -> Located {
+        Located { in_old, place, table: self.number, moves: self.moves }
     }
 
     /// Looks a key up and notes its use.
@@ -166,18 +180,31 @@ impl Table {
         Some(at)
     }
 
-    /// True if no entry has left its place since this one was found, in this table: it is there still.
+    /// True if this one was found in this table, and no entry has left its place since: it is there still.
     #[inline]
     #[must_use]
     pub fn stands(&self, at: Located) -> bool {
-        at.moves == self.moves
+        (at.table, at.moves) == (self.number, self.moves)
     }
 
     /// The same place, which [`find_at`](Self::find_at) has just shown to be that of its key.
     #[inline]
     #[must_use]
     pub fn found_again(&self, at: Located) -> Located {
-        Located { moves: self.moves, ..at }
+        self.located(at.in_old, at.place)
+    }
+
+    /// The entry at a place that [stands](Self::stands); notes its use.
+    ///
+    /// # Panics
+    /// As [`entry`](Self::entry).
+    #[inline]
+    #[must_use]
+    pub fn use_entry(&self, at: Located) -> EntryRef<'_> {
+        let entry = self.array(at).entry(at.place);
+        let entry = entry.expect("the table was changed after the look-up");
+        entry.touch();
+        EntryRef::new(entry)
     }
 
     /// The entry that `locate` found.

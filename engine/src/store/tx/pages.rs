@@ -5,7 +5,7 @@ use super::changes::{Change, Changes};
 use super::edits::Edits;
 use super::guards::Guards;
 use super::paged::FoundPage;
-use crate::dram::{EntryRef, Table};
+use crate::dram::{EntryRef, Located, Table};
 use crate::key::{Key, Meta};
 use crate::page::long_string::is_full_page;
 use crate::page::{PageEdit, PageError, PageId, Pages, PartKind};
@@ -181,9 +181,25 @@ impl TxPages<'_, '_, '_> {
     /// The page as it is in memory, without the changes of this operation.
     fn entry(&self, page: PageId) -> Result<EntryRef<'_>, PageError> {
         let (table, seen) = (self.table(page)?, &self.tx.buf.seen);
+        match seen.in_table(page) {
+            Some(at) if table.stands(at) => Ok(table.use_entry(at)),
+            seen_at => self.find_entry(table, page, seen_at),
+        }
+    }
+
+    /// The same of one that may have moved since it was seen.
+    fn find_entry<'t>(
+        &self,
+        table: &'t Table,
+        page: PageId,
+        seen_at: Option<Located>,
+    ) -> Result<EntryRef<'t>, PageError> {
+        let seen = &self.tx.buf.seen;
         let key = PageKey::new(self.root.slot, self.cid, page.into());
-        let seen_entry = seen.in_table(page).and_then(|at| key.find_at(table, at));
-        if let Some(entry) = seen_entry {
+        if let Some(at) = seen_at
+            && let Some(entry) = key.find_at(table, at)
+        {
+            seen.note_in_table(page, table.found_again(at));
             return Ok(entry);
         }
         let at = table.locate(key.in_table()).ok_or(PageError::Missing(page))?;
