@@ -51,12 +51,13 @@ fn usage(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 
 fn purge(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     arenas::give_back_everything();
+    ctx.server.observe.note_memory(Memory::now());
     ctx.out.ok();
     Ok(())
 }
 
 fn doctor(ctx: &mut Ctx<'_, '_>) -> CommandResult {
-    let memory = Memory::now();
+    let memory = ctx.server.observe.memory();
     let text = if memory.allocated_bytes < DOCTOR_MIN_BYTES {
         "Hi Sam, this instance is empty or is using very little memory, my issues detector can't \
          be used in these conditions. Please, leave for your mission on Earth and fill it with \
@@ -71,7 +72,7 @@ fn doctor(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 }
 
 fn malloc_stats(ctx: &mut Ctx<'_, '_>) -> CommandResult {
-    let memory = Memory::now();
+    let memory = ctx.server.observe.memory();
     let text = format!(
         "___ Begin jemalloc statistics ___\nAllocated: {}, active: {}, resident: {}\n\
          --- End jemalloc statistics ---\n",
@@ -86,8 +87,8 @@ fn ratio(part: u64, whole: u64) -> f64 {
 }
 
 fn stats(ctx: &mut Ctx<'_, '_>) -> CommandResult {
-    let memory = Memory::now();
     let observe = &ctx.server.observe;
+    let memory = observe.memory();
     let holders = ctx.server.holders();
     let peak = observe.note_peak(holders.used);
     let keys: u64 =

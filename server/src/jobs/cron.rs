@@ -10,6 +10,7 @@ use crate::jobs::rdb::{look_at_save_points, start_wanted_save};
 use crate::jobs::rewrite::look_at_growth;
 use crate::keyspace::paged::Failed;
 use crate::keyspace::{Extent, Reason, count_removed, load_blocking, remove_due, tell_removed};
+use crate::observe::{Memory, held_bytes};
 use crate::server::Server;
 use crate::session::Session;
 use sexton_engine::{Deletion, DueKey, Entry, Found, Key, Latched, OwnedKey, TxBuf, Want};
@@ -75,12 +76,12 @@ pub fn run(server: &Arc<Server>, stop: &AtomicBool) {
             server.observe.traffic.sample(measured);
             syncs.look(server);
             server.disk_bound.look(&server.engine);
-            let mut resident = crate::observe::rss_bytes().unwrap_or(0);
-            if arenas::give_back(server.engine.memory_bound(), resident) {
-                resident = crate::observe::rss_bytes().unwrap_or(0);
+            let mut memory = Memory::now();
+            if arenas::give_back(server.engine.memory_bound(), memory.rss_bytes) {
+                memory = Memory::now();
             }
-            let held =
-                crate::observe::held_bytes(&server.engine, &crate::observe::Memory::allocated());
+            server.observe.note_memory(memory);
+            let (held, resident) = (held_bytes(&server.engine, &memory), memory.rss_bytes);
             // A container is charged for what the kernel holds for its sockets, too.
             let sockets = server.sessions.len() as u64 * KERNEL_BYTES_OF_CONNECTION;
             let clients = server.client_memory.bytes();

@@ -44,7 +44,7 @@ impl Holders {
             used: used_bytes(engine, clients),
             startup: observe.startup_bytes(),
             data: engine.data_bytes(),
-            held: held_bytes(engine, &Memory::now()),
+            held: held_bytes(engine, &observe.memory()),
             base: observe.base_bytes(),
             store: engine.memory_parts(),
             clients,
@@ -100,14 +100,6 @@ pub fn held_bytes(engine: &Engine, memory: &Memory) -> u64 {
 }
 
 impl Memory {
-    /// Asks the allocator alone how much it has given out.
-    #[must_use]
-    pub fn allocated() -> Self {
-        let _ = epoch::advance();
-        let allocated = stats::allocated::read().unwrap_or(0);
-        Self { allocated_bytes: allocated as u64, ..Self::default() }
-    }
-
     /// Asks the allocator and the kernel; what they do not answer is 0.
     #[must_use]
     pub fn now() -> Self {
@@ -129,7 +121,7 @@ impl Memory {
 
 /// Resident set of the process in bytes, as the kernel counts it.
 #[must_use]
-pub fn rss_bytes() -> Option<u64> {
+fn rss_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     Some(line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()? * 1024)

@@ -2,6 +2,7 @@
 
 mod cpu;
 mod histogram;
+mod lately;
 mod latency;
 mod memory;
 mod slowlog;
@@ -10,13 +11,20 @@ mod traffic;
 pub use cpu::{CpuOf, CpuTimes, cpu_times};
 pub use histogram::{BUCKETS, Histogram, bounded, bucket, percentile, upper_bound};
 pub use latency::{LatencyMonitor, Sample, Series};
-pub use memory::{Holders, Memory, held_bytes, rss_bytes, used_bytes};
+pub use memory::{Holders, Memory, held_bytes, used_bytes};
 pub use slowlog::{SlowEntry, SlowLog};
 pub use traffic::{Rate, TlsFigures, Traffic};
 
 use crate::events::Monitors;
+use lately::Lately;
+use sexton_config::machine::MachineMemory;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// For so long INFO answers the same figures of the allocator and the kernel; twice as long as Redis, where nobody notes them meanwhile.
+const MEMORY_HOLDS_FOR: Duration = Duration::from_millis(200);
+/// The same of the bound that a machine or a container has.
+const MACHINE_HOLDS_FOR: Duration = Duration::from_secs(1);
 
 /// State behind SLOWLOG, LATENCY, MEMORY and parts of INFO and DEBUG.
 #[derive(Debug)]
@@ -45,6 +53,8 @@ pub struct Observe {
     startup_bytes: AtomicU64,
     peak_bytes: AtomicU64,
     peak_time_s: AtomicU64,
+    memory: Lately<Memory>,
+    machine: Lately<MachineMemory>,
     passive_expire_only: AtomicBool,
     skips_checksums: AtomicBool,
 }
@@ -74,6 +84,8 @@ impl Observe {
             startup_bytes: AtomicU64::new(0),
             peak_bytes: AtomicU64::new(0),
             peak_time_s: AtomicU64::new(0),
+            memory: Lately::new(MEMORY_HOLDS_FOR),
+            machine: Lately::new(MACHINE_HOLDS_FOR),
             passive_expire_only: AtomicBool::new(false),
             skips_checksums: AtomicBool::new(false),
         }
@@ -83,6 +95,23 @@ impl Observe {
     pub fn note_startup(&self, base_bytes: u64, used_bytes: u64) {
         self.base_bytes.store(base_bytes, Ordering::Relaxed);
         self.startup_bytes.store(used_bytes, Ordering::Relaxed);
+    }
+
+    /// What allocator and kernel say of the process, now or just before.
+    #[must_use]
+    pub fn memory(&self) -> Memory {
+        self.memory.get(Memory::now)
+    }
+
+    /// They have just said so.
+    pub fn note_memory(&self, memory: Memory) {
+        self.memory.note(memory);
+    }
+
+    /// The memory available to the process, now or just before.
+    #[must_use]
+    pub fn machine(&self) -> MachineMemory {
+        self.machine.get(MachineMemory::now)
     }
 
     /// Memory of the process without data and clients, in bytes.

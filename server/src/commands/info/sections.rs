@@ -3,10 +3,9 @@
 use super::{Text, human};
 use crate::auth::Reason;
 use crate::events::pubsub::Kind;
-use crate::observe::{CpuOf, Memory, cpu_times};
+use crate::observe::{CpuOf, cpu_times};
 use crate::server::Server;
 use crate::version::REDIS_VERSION;
-use sexton_config::machine::MachineMemory;
 use sexton_engine::SyncPolicy;
 use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -80,8 +79,8 @@ pub(super) fn clients(text: &mut Text, server: &Server) {
 }
 
 pub(super) fn memory(text: &mut Text, server: &Server) {
-    let memory = Memory::now();
     let observe = &server.observe;
+    let memory = observe.memory();
     let holders = server.holders();
     let (used, startup) = (holders.used, holders.startup);
     let peak = observe.note_peak(used);
@@ -99,7 +98,7 @@ pub(super) fn memory(text: &mut Text, server: &Server) {
     text.field("allocator_allocated", memory.allocated_bytes);
     text.field("allocator_active", memory.active_bytes);
     text.field("allocator_resident", memory.resident_bytes);
-    text.bytes("total_system_memory", MachineMemory::now().bytes);
+    text.bytes("total_system_memory", observe.machine().bytes);
     let interpreters = server.scripts.interpreter_bytes();
     let (scripts, script_bytes) = server.scripts.size();
     text.field("used_memory_lua", interpreters);
