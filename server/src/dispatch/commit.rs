@@ -9,6 +9,7 @@ use crate::blocking::{STREAM_IS_GONE, Waiter, Wants};
 use crate::clock::now_ms;
 use crate::events::{Changes, Event};
 use crate::keyspace::Kind;
+use crate::keyspace::collection::stream::Excerpt;
 use crate::keyspace::collection::{Edit, StreamEdit, StreamView, Streams};
 use crate::keyspace::paged::{self, Failed, Paged, Parts, PendingAsked, Streamed, Structure, over};
 use crate::keyspace::pop::take;
@@ -177,7 +178,7 @@ fn serve_reader(
     };
     // Whoever has just written it has its end in memory; other pages may be read here.
     let parts = match &read.member {
-        Some(member) => Parts { ends: true, ..Parts::group(&member.group, PendingAsked::None) },
+        Some(member) => Parts { first_id: true, ..Parts::group(&member.group, PendingAsked::None) },
         None => Parts::NONE,
     };
     let excerpt = match &paged {
@@ -219,13 +220,14 @@ fn serve_reader(
                     b"NOGROUP the consumer group this client was blocked on no longer exists",
                 ),
                 Some(index) => {
-                    if entries_after(stream, groups[index].last_id, 1).is_empty() {
+                    let entries = entries_after(stream, groups[index].last_id, read.count);
+                    if entries.is_empty() {
                         return;
                     }
                     answer_streams(1, &mut reply);
                     answer_stream_name(key.bytes, &mut reply);
                     let at = (key.bytes, index);
-                    let done = deliver(stream, at, member, read.count, now_ms(), &mut reply);
+                    let done = deliver(stream, groups, at, member, &entries, now_ms(), &mut reply);
                     let whole = excerpt.as_ref().is_ok_and(Option::is_none);
                     let edit = whole.then(|| {
                         let mut edit = stream.edit(0);
@@ -243,7 +245,7 @@ fn serve_reader(
     if let Some((done, edit, expire_at_ms)) = delivered {
         let new = done.is_new_consumer.then(|| Event::stream("xgroup-createconsumer"));
         changes.write(&server.events, db, key.bytes, new);
-        let before = excerpt.iter().flatten().next().map(|excerpt| excerpt.view().groups());
+        let before = excerpt.iter().flatten().next().map(Excerpt::groups);
         let (mut root, mut before) = (paged.ok().flatten(), before);
         for logged in &done.logged {
             if let Some(edit) = &edit {
@@ -252,7 +254,7 @@ fn serve_reader(
                 let mut new = root.clone();
                 let written = paged::change(tx, key, root, true, |pages, stream: &mut Streamed| {
                     // Each command of the log is an operation; the first one does what is to be done.
-                    if let Some(before) = &before {
+                    if let Some(before) = before {
                         stream.change_groups(pages, before, &done.groups)?;
                     }
                     new.becomes(stream);

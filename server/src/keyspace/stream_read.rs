@@ -106,23 +106,22 @@ pub fn logged_claim(
     logged
 }
 
-/// Delivers at most `count` (0: all) new entries, at least one of which exists, to a member of the group at `index`, and
-/// answers them.
+/// Delivers new entries, of which there is one at least, to a member of the group at `index` of `groups`, the stream's, and answers
+/// them.
 pub fn deliver(
     view: StreamView<'_>,
+    mut groups: Vec<Group>,
     (key, index): (&[u8], usize),
     member: &Member,
-    count: u64,
+    entries: &[EntryView<'_>],
     now_ms: u64,
     out: &mut Reply,
 ) -> Delivered {
-    let mut groups = view.groups();
     let group = &mut groups[index];
     let (consumer, is_new_consumer) = group.consumer_or_new(&member.consumer, now_ms);
     group.consumers[consumer].seen_ms = now_ms;
-    let entries = entries_after(view, group.last_id, count);
-    answer_entries(&entries, out);
-    for entry in &entries {
+    answer_entries(entries, out);
+    for entry in entries {
         match group.entries_read {
             Some(read) if !view.has_deleted_from(entry.id) => group.entries_read = Some(read + 1),
             _ if view.entries_added() > 0 => group.entries_read = view.entries_up_to(entry.id),
@@ -164,17 +163,17 @@ pub fn pending_behind(
     own.take(most).map(|pending| pending.id).collect()
 }
 
-/// Answers the entries pending for a member of the group at `index` after `after`, at most `count` (0: all). Entries
-/// that still exist count as delivered once more.
+/// Answers the entries pending for a member of the group at `index` of `groups`, the stream's, after `after`, at most `count` (0:
+/// all). Entries that still exist count as delivered once more.
 pub fn deliver_again(
     view: StreamView<'_>,
+    mut groups: Vec<Group>,
     (key, index): (&[u8], usize),
     member: &Member,
     (after, count): (StreamId, u64),
     now_ms: u64,
     out: &mut Reply,
 ) -> Delivered {
-    let mut groups = view.groups();
     let group = &mut groups[index];
     let (consumer, is_new_consumer) = group.consumer_or_new(&member.consumer, now_ms);
     group.consumers[consumer].seen_ms = now_ms;

@@ -103,12 +103,11 @@ impl Held {
                 if bytes as u64 > ctx.memory_max_bytes().min(sexton_engine::VALUE_MAX_BYTES) {
                     return Err(CommandError::text(OUT_OF_MEMORY));
                 }
-                let before = excerpt.view().groups();
                 let mut new = root.clone();
                 ctx.change_pages(key, root, event, |pages, stream: &mut Streamed| {
                     // Each command of the log is an operation; the first one does what is to be done.
                     if !*is_written {
-                        stream.change_groups(pages, &before, groups)?;
+                        stream.change_groups(pages, excerpt.groups(), groups)?;
                     }
                     new.becomes(stream);
                     Ok(Some(()))

@@ -66,7 +66,7 @@ fn answer_position(stream: StreamView<'_>, group: &Group, out: &mut Reply) {
 /// XINFO GROUPS key.
 pub(super) fn groups(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let key = ctx.args.get(2);
-    let parts = Parts { groups: GroupsAsked::Heads, ..Parts::ENDS };
+    let parts = Parts { groups: GroupsAsked::Heads, first_id: true, ..Parts::NONE };
     look(ctx, (Purpose::Read, key), parts, &nothing, |stream, out| {
         let stream = stream.ok_or(CommandError::NoSuchKey)?;
         let groups = stream.groups();
@@ -119,7 +119,7 @@ pub(super) fn stream(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let is_full = matches!(options, Ok(true));
     let first = if is_full { shown } else { 1 };
     let groups = if is_full { GroupsAsked::Full(shown) } else { GroupsAsked::Heads };
-    let parts = Parts { groups, ends: true, node_ids: true };
+    let parts = Parts { groups, node_ids: true, ..Parts::ENDS };
     let asks = |_: StreamView<'_>| ends(first).to_vec();
     look(ctx, (Purpose::Read, key), parts, &asks, |stream, out| {
         let stream = stream.ok_or(CommandError::NoSuchKey)?;

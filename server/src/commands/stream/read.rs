@@ -277,7 +277,7 @@ fn read_all(ctx: &mut Ctx<'_, '_>, at: usize, after: StreamId) -> Result<bool, C
 }
 
 fn has_after(stream: &StreamView<'_>, after: StreamId) -> bool {
-    stream.count() > 0 && stream.last_valid_id() > after
+    stream.count() > 0 && after < stream.last_id() && stream.last_valid_id() > after
 }
 
 /// The entries pending for a consumer after an ID, at most `count` (0: all).
@@ -313,7 +313,7 @@ fn read_as_member(
         From::After(after) => own_behind(&member.consumer, after, count),
         From::New | From::Nothing => PendingAsked::None,
     };
-    let parts = Parts { ends: true, ..Parts::group(&member.group, pending) };
+    let parts = Parts { first_id: true, ..Parts::group(&member.group, pending) };
     let Some(mut held) = hold_parts(ctx, (Purpose::Write, key), parts, &asks)? else {
         return Ok(false);
     };
@@ -322,18 +322,16 @@ fn read_as_member(
         let groups = stream.groups();
         let Some(index) = group_at(&groups, &member.group) else { return Ok(false) };
         let place = (key, index);
-        match from {
-            From::New | From::Nothing if !has_after(&stream, groups[index].last_id) => {
+        if let From::After(after) = from {
+            answer_stream_name(key, body);
+            deliver_again(stream, groups, place, member, (after, count), now_ms, body)
+        } else {
+            let entries = entries_after(stream, groups[index].last_id, count);
+            if entries.is_empty() {
                 return Ok(false);
             }
-            From::New | From::Nothing => {
-                answer_stream_name(key, body);
-                deliver(stream, place, member, count, now_ms, body)
-            }
-            From::After(after) => {
-                answer_stream_name(key, body);
-                deliver_again(stream, place, member, (after, count), now_ms, body)
-            }
+            answer_stream_name(key, body);
+            deliver(stream, groups, place, member, &entries, now_ms, body)
         }
     };
     let event = delivered.is_new_consumer.then(|| Event::stream("xgroup-createconsumer"));

@@ -7,8 +7,8 @@ pub use groups::{GroupsAsked, PendingAsked, PendingSpan};
 use super::{Paged, Stop, Structure, none_of};
 use crate::keyspace::collection::stream::node::{self, NewEntry, NodeView};
 use crate::keyspace::collection::stream::{
-    EntryView, Excerpt, Head, LOWEST, Rest, Span, StreamEdit, StreamView, Trim, TrimPlan, TrimTo,
-    id_number, id_of_number, write_all,
+    EntryView, Excerpt, HIGHEST, Head, LOWEST, Rest, Span, StreamEdit, StreamView, Trim, TrimPlan,
+    TrimTo, id_number, id_of_number, write_all,
 };
 use crate::value::thresholds::Thresholds;
 use sexton_engine::page::stream::StreamPage;
@@ -33,17 +33,20 @@ pub struct Streamed {
 pub struct Parts<'a> {
     /// Of the consumer groups.
     pub groups: GroupsAsked<'a>,
-    /// The IDs of its first entry and its last one.
-    pub ends: bool,
+    /// The ID of its first entry.
+    pub first_id: bool,
+    /// The ID of its last entry.
+    pub last_id: bool,
     /// The IDs that its nodes begin with.
     pub node_ids: bool,
 }
 
 impl<'a> Parts<'a> {
     /// Nothing else.
-    pub const NONE: Self = Self { groups: GroupsAsked::None, ends: false, node_ids: false };
+    pub const NONE: Self =
+        Self { groups: GroupsAsked::None, first_id: false, last_id: false, node_ids: false };
     /// The IDs of its first entry and its last one.
-    pub const ENDS: Self = Self { ends: true, ..Self::NONE };
+    pub const ENDS: Self = Self { first_id: true, last_id: true, ..Self::NONE };
 
     /// A group, and of what is pending for it this.
     #[must_use]
@@ -348,9 +351,8 @@ impl Streamed {
     /// [`PageError`].
     pub fn last_valid_id<P: Pages>(&self, pages: &P) -> Result<StreamId, PageError> {
         let Some((_, page)) = self.stream.last(pages)? else { return Ok(StreamId::default()) };
-        let last = node_of(page)?.entries().filter(|entry| !entry.is_deleted).last();
         // A trim may leave a page at the front without entries, and none behind it.
-        last.map(|entry| entry.id).ok_or_else(|| super::without(PartKind::Stream))
+        node_of(page)?.last_id().ok_or_else(|| super::without(PartKind::Stream))
     }
 
     /// What a group has read up to, and whether there is more; `None` without such a group.
@@ -364,9 +366,14 @@ impl Streamed {
     ) -> Result<Option<(StreamId, bool)>, Stop> {
         let mut missed = Missed::default();
         let last_id = missed.note(self.stream.group_last_id(pages, name))?.flatten();
+        let last_id = last_id.map(id_of_number);
+        if let Some(last_id) = last_id
+            && last_id >= self.head.last_id
+        {
+            return Ok(Some((last_id, false)));
+        }
         let last_valid_id = missed.note(self.last_valid_id(pages))?;
         missed.end()?;
-        let last_id = last_id.map(id_of_number);
         Ok(last_id.map(|last_id| (last_id, last_valid_id.is_some_and(|last| last > last_id))))
     }
 
@@ -392,8 +399,10 @@ impl Streamed {
     ) -> Result<Excerpt, Stop> {
         let mut missed = Missed::default();
         let (mut first_id, mut last_id) = (Some(LOWEST), Some(LOWEST));
-        if parts.ends {
+        if parts.first_id {
             first_id = missed.note(self.first_id(pages))?;
+        }
+        if parts.last_id {
             last_id = missed.note(self.last_valid_id(pages))?;
         }
         let groups = self.read_groups(pages, parts.groups, &mut missed)?;
@@ -416,16 +425,12 @@ impl Streamed {
         }
         let rest = Rest { first_id, last_id, groups, node_ids };
         let mut excerpt = Excerpt::new(self.head, self.len() as usize, rest);
-        let mut positions = BTreeSet::new();
+        let mut nodes = BTreeMap::new();
         for span in asks(excerpt.view()) {
-            self.find_span(pages, span, &mut positions, &mut missed)?;
+            self.find_span(pages, span, &mut nodes, &mut missed)?;
         }
         missed.end()?;
-        let mut nodes = Vec::with_capacity(positions.len());
-        for position in positions {
-            nodes.push(self.stream.at(pages, position)?.1.payload());
-        }
-        excerpt.lay_in(nodes.into_iter());
+        excerpt.lay_in(nodes.values().copied());
         Ok(excerpt)
     }
 
@@ -455,7 +460,10 @@ impl Streamed {
         missed: &mut Missed,
     ) -> Result<Option<Range<u64>>, PageError> {
         let first = missed.note(self.stream.position(pages, id_number(start)))?;
-        let last = missed.note(self.stream.position(pages, id_number(end)))?;
+        let last = match end {
+            HIGHEST => Some(self.stream.pages().saturating_sub(1)),
+            _ => missed.note(self.stream.position(pages, id_number(end)))?,
+        };
         Ok(first.zip(last).map(|(first, last)| first..last + 1))
     }
 
@@ -477,12 +485,12 @@ impl Streamed {
         Ok(entries.filter(|entry| !entry.is_deleted))
     }
 
-    /// The positions of the pages that have these entries.
-    fn find_span<P: Pages>(
+    /// Adds the nodes that have these entries, by position.
+    fn find_span<'p, P: Pages>(
         &self,
-        pages: &P,
+        pages: &'p P,
         span: Span,
-        positions: &mut BTreeSet<u64>,
+        nodes: &mut BTreeMap<u64, &'p [u8]>,
         missed: &mut Missed,
     ) -> Result<(), PageError> {
         if span.most == 0 || span.start > span.end {
@@ -492,21 +500,20 @@ impl Streamed {
             return Ok(());
         };
         let (first, last) = (within.start, within.end - 1);
-        let likely = self.pages_of(span.most as u64).saturating_add(1);
-        let likely = match span.is_back {
-            false => first..within.end.min(first.saturating_add(likely)),
-            true => first.max(within.end.saturating_sub(likely))..within.end,
-        };
-        let missing = self.stream.missing(pages, likely)?;
-        if !missing.is_empty() {
-            missed.0.extend(missing);
-            return Ok(());
-        }
         let mut left = span.most;
         for step in 0..=last - first {
             let position = if span.is_back { last - step } else { first + step };
-            let Some((_, page)) = missed.note(self.stream.at(pages, position))? else { break };
-            positions.insert(position);
+            let Some((_, page)) = missed.note(self.stream.at(pages, position))? else {
+                // All that it is going to look at is brought at once.
+                let likely = self.pages_of(left as u64).saturating_add(1);
+                let likely = match span.is_back {
+                    false => position..within.end.min(position.saturating_add(likely)),
+                    true => first.max((position + 1).saturating_sub(likely))..position + 1,
+                };
+                missed.0.extend(self.stream.missing(pages, likely)?);
+                break;
+            };
+            nodes.insert(position, page.payload());
             let own = if position == first || position == last {
                 node_of(page)?.count_within(span.start..=span.end, left)
             } else {

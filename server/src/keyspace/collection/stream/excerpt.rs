@@ -43,6 +43,12 @@ impl Excerpt {
         Self { edit: StreamEdit::without_nodes(head, entries, &[]), rest }
     }
 
+    /// The groups that were asked for, by name.
+    #[must_use]
+    pub fn groups(&self) -> &[Group] {
+        &self.rest.groups
+    }
+
     pub(in crate::keyspace) fn lay_in<'n>(
         &mut self,
         nodes: impl ExactSizeIterator<Item = &'n [u8]> + Clone,

@@ -223,7 +223,8 @@ impl<'v> StreamView<'v> {
         if let Some(rest) = self.rest {
             return rest.last_id;
         }
-        self.range_back(LOWEST, HIGHEST).next().map_or(LOWEST, |entry| entry.id)
+        let nodes = (0..self.nodes()).rev().map_while(|index| self.node(index));
+        nodes.filter_map(|node| node.last_id()).next().unwrap_or(LOWEST)
     }
 
     /// True when an entry from `start` on may have been deleted out of the middle.

@@ -213,6 +213,21 @@ impl<'v> NodeView<'v> {
         Entries { node: *self, names, fields, items: packed::Items::new(rest) }
     }
 
+    /// The ID of its last entry that is not deleted.
+    #[must_use]
+    pub fn last_id(&self) -> Option<StreamId> {
+        let mut entries = self.entries();
+        // It has as many before it as are not deleted, at least.
+        (1..self.live()).for_each(|_| entries.pass());
+        let mut last_id = None;
+        while let Some(head) = entries.next_head() {
+            if head.flags & DELETED == 0 {
+                last_id = Some(head.id);
+            }
+        }
+        last_id
+    }
+
     /// Number of entries with these IDs, of deleted ones none; `most` if there are as many.
     #[must_use]
     pub fn count_within(&self, ids: RangeInclusive<StreamId>, most: usize) -> usize {
@@ -256,6 +271,12 @@ impl<'v> Entries<'v> {
         let first = self.node.first_id;
         let seq = if ms == 0 { first.seq.wrapping_add(seq) } else { seq };
         Some(Head { id: StreamId { ms: first.ms.wrapping_add(ms), seq }, flags, flags_at, rest })
+    }
+
+    /// Goes past an entry.
+    #[inline]
+    fn pass(&mut self) {
+        self.items.next();
     }
 
     fn view(&self, head: Head<'v>) -> Option<EntryView<'v>> {
@@ -370,4 +391,27 @@ fn two(first: usize, second: usize) -> [u8; 8] {
 #[must_use]
 pub(in crate::keyspace) const fn deleted_flags(flags: u8) -> u8 {
     flags | DELETED
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::StreamEdit;
+    use super::*;
+    use crate::keyspace::collection::tests_thresholds;
+
+    #[test]
+    fn the_last_entry_is_the_last_that_is_not_deleted() {
+        let (mut stream, thresholds) = (StreamEdit::default(), tests_thresholds());
+        let id = |seq| StreamId { ms: 7, seq };
+        for seq in 1..=300 {
+            stream.add(id(seq), [(&b"field"[..], &b"value"[..])].into_iter(), &thresholds);
+            assert_eq!(stream.view().last_valid_id(), id(seq));
+        }
+        // Down to entries of the nodes before, and within a node.
+        for seq in (50..=300).rev().chain([3]) {
+            assert!(stream.delete(id(seq)));
+            let last = if seq < 50 { 49 } else { seq - 1 };
+            assert_eq!(stream.view().last_valid_id(), id(last));
+        }
+    }
 }
