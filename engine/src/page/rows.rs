@@ -35,7 +35,8 @@ pub(super) enum RowChange {
 }
 
 impl RowChange {
-    fn key(&self, form: Form) -> &[u8] {
+    /// The key of the row.
+    pub(super) fn key(&self, form: Form) -> &[u8] {
         let (Self::Put(row) | Self::Remove(row)) = self;
         &row[..form.key_bytes]
     }
@@ -46,6 +47,12 @@ impl RowChange {
 pub(super) struct Rows {
     pub form: Form,
     pub tree: Tree,
+}
+
+/// The path to the page that has a key, or would have it.
+pub(super) struct Known<'k> {
+    key: &'k [u8],
+    path: Path,
 }
 
 /// The place of a key, behind a page that begins with it.
@@ -126,8 +133,24 @@ impl Rows {
         pages: &'p P,
         key: &[u8],
     ) -> Result<Option<&'p [u8]>, PageError> {
-        let Some(path) = self.tree.find(pages, &At(key))? else { return Ok(None) };
-        let payload = self.page(pages, path.page)?;
+        self.get_from(pages, key, None)
+    }
+
+    /// The same where a path may be known.
+    pub(super) fn get_from<'p, P: Pages>(
+        &self,
+        pages: &'p P,
+        key: &[u8],
+        known: Option<&Known<'_>>,
+    ) -> Result<Option<&'p [u8]>, PageError> {
+        let page = match known.filter(|known| known.key == key) {
+            Some(known) => known.path.page,
+            None => match self.tree.find(pages, &At(key))? {
+                Some(path) => path.page,
+                None => return Ok(None),
+            },
+        };
+        let payload = self.page(pages, page)?;
         let row_bytes = self.form.row_bytes;
         let found = self.search(payload, key).ok();
         Ok(found.map(|row| &payload[row * row_bytes..(row + 1) * row_bytes]))
@@ -200,12 +223,14 @@ impl Rows {
     }
 
     /// Adds the pages that are not in memory and that a change of rows with these keys needs.
+    /// Answers the path of the first of them.
     pub(super) fn missing_of<'k, P: Pages>(
         &self,
         pages: &P,
         keys: impl Iterator<Item = &'k [u8]>,
         missing: &mut Vec<PageId>,
-    ) -> Result<(), PageError> {
+    ) -> Result<Option<Known<'k>>, PageError> {
+        let mut first = None;
         for key in keys {
             let Some(path) = note(self.tree.find(pages, &At(key)), missing)?.flatten() else {
                 continue;
@@ -213,8 +238,9 @@ impl Rows {
             let counts = path.steps.iter().map(|step| counts_id(step.node));
             let own = self.id(path.page);
             missing.extend(counts.chain([own]).filter(|id| !pages.is_in_memory(*id)));
+            first.get_or_insert(Known { key, path });
         }
-        Ok(())
+        Ok(first)
     }
 
     /// Makes the pages of these rows, of which there were none.
@@ -239,16 +265,22 @@ impl Rows {
         Child { number, count: 1, bound: Bound::between(last, first) }
     }
 
-    /// Changes rows, whose keys ascend. All pages that [`missing_of`](Self::missing_of) names are in memory.
+    /// Changes rows, whose keys ascend. All pages that [`missing_of`](Self::missing_of) names are in memory; `known` is its answer.
     pub(super) fn change<P: Pages>(
         &mut self,
         pages: &mut P,
         changes: &[RowChange],
+        mut known: Option<Known<'_>>,
     ) -> Result<(), PageError> {
         let form = self.form;
         let mut rest = changes;
         while let Some(first) = rest.first() {
-            let Some(path) = self.tree.find(pages, &At(first.key(form)))? else {
+            // Behind the first change it may lead elsewhere.
+            let path = match known.take().filter(|known| known.key == first.key(form)) {
+                Some(known) => Some(known.path),
+                None => self.tree.find(pages, &At(first.key(form)))?,
+            };
+            let Some(path) = path else {
                 let rows: Vec<u8> = rest
                     .iter()
                     .filter_map(|change| match change {

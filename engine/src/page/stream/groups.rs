@@ -13,7 +13,7 @@ use crate::page::pending_rows::{
     BY_CONSUMER, BY_ID, EntryId, ID_BYTES, PendingChange, PendingEntry, by_consumer_row,
     owner_of_row, pending_of_row, row_id, rows_bytes,
 };
-use crate::page::rows::{Form, RowChange, Rows, note};
+use crate::page::rows::{Form, Rows, note};
 use crate::page::store::{PageEdit, PageError, PageId, Pages, PartKind, at_page};
 use crate::page::tree::Tree;
 use std::collections::BTreeSet;
@@ -310,7 +310,8 @@ impl Stream {
         let (mut by_id, mut by_consumer) = (self.by_id(old), self.by_consumer(old));
         let keys: Vec<[u8; ID_BYTES]> =
             change.pending.iter().map(|change| change.id().to_be_bytes()).collect();
-        by_id.missing_of(pages, keys.iter().map(<[u8; ID_BYTES]>::as_slice), missing)?;
+        let ids = keys.iter().map(<[u8; ID_BYTES]>::as_slice);
+        let known = by_id.missing_of(pages, ids, missing)?;
         if !missing.is_empty() {
             return Ok(());
         }
@@ -323,22 +324,21 @@ impl Stream {
         let id = group_id(group.number);
         let mut plan = Plan::new(&mut head, old);
         for (change, key) in change.pending.iter().zip(&keys) {
-            let before = by_id.get(pages, key)?.map(pending_of_row).transpose()?;
+            let before =
+                by_id.get_from(pages, key, known.as_ref())?.map(pending_of_row).transpose()?;
             plan.note(*change, before).map_err(at_page(id))?;
         }
         let (of_ids, of_consumers) = plan.finish().map_err(at_page(id))?;
-        let keys = of_consumers.iter().map(|(key, _)| key.as_slice());
-        by_consumer.missing_of(pages, keys, missing)?;
+        let keys = of_consumers.iter().map(|change| change.key(BY_CONSUMER));
+        let known_of_consumer = by_consumer.missing_of(pages, keys, missing)?;
         let page_bytes = pages.read(id)?.len();
         if !missing.is_empty() {
             return Ok(());
         }
         let before = by_id.pages().saturating_add(by_consumer.pages());
-        by_id.change(pages, &of_ids)?;
+        by_id.change(pages, &of_ids, known)?;
         by_consumer.tree.next = by_id.tree.next;
-        let of_consumers: Vec<RowChange> =
-            of_consumers.into_iter().map(|(_, change)| change).collect();
-        by_consumer.change(pages, &of_consumers)?;
+        by_consumer.change(pages, &of_consumers, known_of_consumer)?;
         self.tree.next = by_consumer.tree.next;
         let after = by_id.pages().saturating_add(by_consumer.pages());
         self.groups.pages = self.groups.pages.saturating_sub(before).saturating_add(after);

@@ -2,7 +2,9 @@
 
 use crate::page::bytes::damage;
 use crate::page::group_page::{GroupConsumer, GroupHead};
-use crate::page::pending_rows::{PendingChange, PendingEntry, by_consumer_row, by_id_row};
+use crate::page::pending_rows::{
+    BY_CONSUMER, PendingChange, PendingEntry, by_consumer_row, by_id_row,
+};
 use crate::page::rows::RowChange;
 use crate::page::store::{Damage, PageError};
 use std::collections::BTreeSet;
@@ -43,8 +45,7 @@ pub(super) struct Plan<'h> {
     /// Position of the last consumer that was looked up.
     last: usize,
     of_ids: Vec<RowChange>,
-    /// With their keys.
-    of_consumers: Vec<(Vec<u8>, RowChange)>,
+    of_consumers: Vec<RowChange>,
 }
 
 impl<'h> Plan<'h> {
@@ -100,26 +101,24 @@ impl<'h> Plan<'h> {
             *count = count.saturating_sub(1);
             self.head.pending = self.head.pending.saturating_sub(1);
             let row = by_consumer_row(before.consumer, id);
-            self.of_consumers.push((row.clone(), RowChange::Remove(row)));
+            self.of_consumers.push(RowChange::Remove(row));
         }
         if let Some(new) = new {
             let count = self.count(new.consumer)?;
             *count = count.saturating_add(1);
             self.head.pending = self.head.pending.saturating_add(1);
             let row = by_consumer_row(new.consumer, id);
-            self.of_consumers.push((row.clone(), RowChange::Put(row)));
+            self.of_consumers.push(RowChange::Put(row));
         }
         Ok(())
     }
 
     /// The changes of rows in both orders, by their keys.
-    pub(super) fn finish(mut self) -> Result<Rowwise, Damage> {
+    pub(super) fn finish(mut self) -> Result<(Vec<RowChange>, Vec<RowChange>), Damage> {
         if self.going.iter().any(|(_, pending)| *pending > 0) {
             return damage(0, "nothing that is pending for a consumer that goes");
         }
-        self.of_consumers.sort_by(|(one, _), (other, _)| one.cmp(other));
+        self.of_consumers.sort_by(|one, other| one.key(BY_CONSUMER).cmp(other.key(BY_CONSUMER)));
         Ok((self.of_ids, self.of_consumers))
     }
 }
-
-pub(super) type Rowwise = (Vec<RowChange>, Vec<(Vec<u8>, RowChange)>);

@@ -266,6 +266,19 @@ fn a_change_of_a_large_group_touches_a_few_small_pages() {
 }
 
 #[test]
+fn an_entry_that_is_not_pending_leads_no_other_to_its_page() {
+    let mut memory = Memory::default();
+    let (mut stream, mut own) = filled(&mut memory, 200);
+    let (first, last) = (*own.pending.keys().next().expect("one"), 150 << 64);
+    // The first change is none, and its place is pages before that of the second.
+    own.pending.remove(&last);
+    let change = own.change(vec![PendingChange::Remove(first + 1), PendingChange::Remove(last)]);
+    write(&mut stream, &mut memory, b"g", &change);
+    stream.check(&memory).expect("whole");
+    assert_eq!(found(&stream, &memory, &group(&stream, &memory, b"g")), own);
+}
+
+#[test]
 fn what_ascends_as_it_comes_fills_its_pages() {
     let mut memory = Memory::default();
     let (mut stream, mut own) = filled(&mut memory, 0);

@@ -34,8 +34,10 @@ pub(super) fn xack(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         ctx.out.int(0);
         return Ok(());
     };
-    let ids = ctx.args.from(3).map(|id| parse_strict(id, 0)).collect::<Result<Vec<_>, _>>()?;
-    let acknowledged = groups[at].acknowledge(&ids).len();
+    if known.len() < ctx.args.len() - 3 {
+        parse_strict(ctx.args.get(3 + known.len()), 0)?;
+    }
+    let acknowledged = groups[at].acknowledge(&known).len();
     if acknowledged > 0 {
         let request: Logged = ctx.args.from(0).map(<[u8]>::to_vec).collect();
         store(ctx, key, (&mut held, &groups), None, &[request])?;
