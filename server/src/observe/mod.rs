@@ -21,7 +21,7 @@ use sexton_config::machine::MachineMemory;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// For so long INFO answers the same figures of the allocator and the kernel; twice as long as Redis, where nobody notes them meanwhile.
+/// For so long INFO answers the same figures of the allocator and the kernel, unless newer ones are noted meanwhile. Redis: 100 ms.
 const MEMORY_HOLDS_FOR: Duration = Duration::from_millis(200);
 /// The same of the bound that a machine or a container has.
 const MACHINE_HOLDS_FOR: Duration = Duration::from_secs(1);
