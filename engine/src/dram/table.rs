@@ -201,8 +201,7 @@ impl Table {
     #[inline]
     #[must_use]
     pub fn use_entry(&self, at: Located) -> EntryRef<'_> {
-        let entry = self.array(at).entry(at.place);
-        let entry = entry.expect("the table was changed after the look-up");
+        let entry = self.found(at);
         entry.touch();
         EntryRef::new(entry)
     }
@@ -214,8 +213,12 @@ impl Table {
     #[inline]
     #[must_use]
     pub fn entry(&self, at: Located) -> EntryRef<'_> {
-        let entry = self.array(at).entry(at.place);
-        EntryRef::new(entry.expect("the table was changed after the look-up"))
+        EntryRef::new(self.found(at))
+    }
+
+    #[inline]
+    fn found(&self, at: Located) -> Entry {
+        self.array(at).entry(at.place).expect("the table was changed after the look-up")
     }
 
     /// The entry at a place, if it is that of the key with these bytes; notes its use. The place may come from any table, and from any time.

@@ -119,7 +119,7 @@ pub(super) fn stream(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let is_full = matches!(options, Ok(true));
     let first = if is_full { shown } else { 1 };
     let groups = if is_full { GroupsAsked::Full(shown) } else { GroupsAsked::Heads };
-    let parts = Parts { groups, node_ids: true, ..Parts::ENDS };
+    let parts = Parts { groups, first_id: true, node_ids: true };
     let asks = |_: StreamView<'_>| ends(first).to_vec();
     look(ctx, (Purpose::Read, key), parts, &asks, |stream, out| {
         let stream = stream.ok_or(CommandError::NoSuchKey)?;

@@ -162,7 +162,7 @@ impl HyperLogLog {
                 return Err(NotHyperLogLog::Damaged);
             }
         } else {
-            histogram = histogram_of(groups_of(&self.bytes[HEAD_BYTES..]).map(unpacked));
+            histogram = histogram_of(&unpacked_all(&self.bytes[HEAD_BYTES..]));
         }
         Ok(estimate::cardinality(&histogram))
     }
@@ -266,17 +266,13 @@ impl HyperLogLog {
 
     /// The registers of a dense one.
     pub fn dense_registers(&self) -> impl Iterator<Item = u8> + '_ {
-        groups_of(&self.bytes[HEAD_BYTES..]).flat_map(unpacked)
+        unpacked_all(&self.bytes[HEAD_BYTES..]).into_iter()
     }
 }
 
 /// Registers that fill a word with a byte for each, and bytes that they take without the two bits that none has.
 const GROUP: usize = 8;
 const GROUP_BYTES: usize = GROUP * REGISTER_BITS / 8;
-
-fn groups_of(dense: &[u8]) -> impl Iterator<Item = [u8; GROUP_BYTES]> + '_ {
-    dense.as_chunks().0.iter().copied()
-}
 
 /// The registers in a group of bytes of a dense one: the halves of the bits are moved apart, then those of these, then of these.
 fn unpacked([a, b, c, d, e, f]: [u8; GROUP_BYTES]) -> [u8; GROUP] {
@@ -291,8 +287,8 @@ fn unpacked([a, b, c, d, e, f]: [u8; GROUP_BYTES]) -> [u8; GROUP] {
 #[inline(never)]
 fn unpacked_all(dense: &[u8]) -> [u8; REGISTERS] {
     let mut registers = [0; REGISTERS];
-    let groups = registers.as_chunks_mut().0.iter_mut().zip(groups_of(dense));
-    groups.for_each(|(registers, own)| *registers = unpacked(own));
+    let groups = registers.as_chunks_mut().0.iter_mut().zip(dense.as_chunks().0);
+    groups.for_each(|(registers, own)| *registers = unpacked(*own));
     registers
 }
 
@@ -307,9 +303,9 @@ fn packed(registers: [u8; GROUP]) -> [u8; GROUP_BYTES] {
 }
 
 /// Several tables, so that equal neighbours need not wait for each other's count.
-fn histogram_of(groups: impl Iterator<Item = [u8; GROUP]>) -> Histogram {
+fn histogram_of(registers: &[u8; REGISTERS]) -> Histogram {
     let mut parts = [[0; 64]; GROUP];
-    for group in groups {
+    for group in registers.as_chunks::<GROUP>().0 {
         for (part, register) in parts.iter_mut().zip(group) {
             part[usize::from(register & 0x3f)] += 1;
         }
@@ -351,7 +347,7 @@ fn dense_register(bytes: &[u8], index: usize) -> u8 {
 /// The approximate number of distinct elements that these registers have seen.
 #[must_use]
 pub fn cardinality(registers: &[u8; REGISTERS]) -> u64 {
-    estimate::cardinality(&histogram_of(registers.as_chunks().0.iter().copied()))
+    estimate::cardinality(&histogram_of(registers))
 }
 
 #[cfg(test)]

@@ -35,18 +35,13 @@ pub struct Parts<'a> {
     pub groups: GroupsAsked<'a>,
     /// The ID of its first entry.
     pub first_id: bool,
-    /// The ID of its last entry.
-    pub last_id: bool,
     /// The IDs that its nodes begin with.
     pub node_ids: bool,
 }
 
 impl<'a> Parts<'a> {
     /// Nothing else.
-    pub const NONE: Self =
-        Self { groups: GroupsAsked::None, first_id: false, last_id: false, node_ids: false };
-    /// The IDs of its first entry and its last one.
-    pub const ENDS: Self = Self { first_id: true, last_id: true, ..Self::NONE };
+    pub const NONE: Self = Self { groups: GroupsAsked::None, first_id: false, node_ids: false };
 
     /// A group, and of what is pending for it this.
     #[must_use]
@@ -398,16 +393,13 @@ impl Streamed {
         asks: impl Fn(StreamView<'_>) -> Vec<Span>,
     ) -> Result<Excerpt, Stop> {
         let mut missed = Missed::default();
-        let (mut first_id, mut last_id) = (Some(LOWEST), Some(LOWEST));
+        let mut first_id = Some(LOWEST);
         if parts.first_id {
             first_id = missed.note(self.first_id(pages))?;
         }
-        if parts.last_id {
-            last_id = missed.note(self.last_valid_id(pages))?;
-        }
         let groups = self.read_groups(pages, parts.groups, &mut missed)?;
         std::mem::take(&mut missed).end()?;
-        let (Some(first_id), Some(last_id)) = (first_id, last_id) else {
+        let Some(first_id) = first_id else {
             return Err(super::without(PartKind::Stream).into());
         };
         let mut node_ids = Vec::new();
@@ -423,7 +415,7 @@ impl Streamed {
                 node_ids.push(self.stream.at(pages, position)?.1.first());
             }
         }
-        let rest = Rest { first_id, last_id, groups, node_ids };
+        let rest = Rest { first_id, groups, node_ids };
         let mut excerpt = Excerpt::new(self.head, self.len() as usize, rest);
         let mut nodes = BTreeMap::new();
         for span in asks(excerpt.view()) {

@@ -22,8 +22,6 @@ pub struct Span {
 pub struct Rest {
     /// The first entry's ID; 0-0 if it was not requested.
     pub first_id: StreamId,
-    /// The last entry's ID; 0-0 if it was not requested.
-    pub last_id: StreamId,
     /// The groups that were asked for, by name.
     pub groups: Vec<Group>,
     /// The first IDs of its nodes; empty if they were not requested.

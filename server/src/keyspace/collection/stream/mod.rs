@@ -217,12 +217,9 @@ impl<'v> StreamView<'v> {
         self.range(LOWEST, HIGHEST).next().map_or(LOWEST, |entry| entry.id)
     }
 
-    /// The last entry's ID; 0-0 without any.
+    /// The last entry's ID; 0-0 without any. Of an excerpt that of the entries that it has.
     #[must_use]
     pub fn last_valid_id(&self) -> StreamId {
-        if let Some(rest) = self.rest {
-            return rest.last_id;
-        }
         let nodes = (0..self.nodes()).rev().map_while(|index| self.node(index));
         nodes.filter_map(|node| node.last_id()).next().unwrap_or(LOWEST)
     }

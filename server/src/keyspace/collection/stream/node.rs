@@ -218,7 +218,9 @@ impl<'v> NodeView<'v> {
     pub fn last_id(&self) -> Option<StreamId> {
         let mut entries = self.entries();
         // It has as many before it as are not deleted, at least.
-        (1..self.live()).for_each(|_| entries.pass());
+        for _ in 1..self.live() {
+            entries.items.next();
+        }
         let mut last_id = None;
         while let Some(head) = entries.next_head() {
             if head.flags & DELETED == 0 {
@@ -271,12 +273,6 @@ impl<'v> Entries<'v> {
         let first = self.node.first_id;
         let seq = if ms == 0 { first.seq.wrapping_add(seq) } else { seq };
         Some(Head { id: StreamId { ms: first.ms.wrapping_add(ms), seq }, flags, flags_at, rest })
-    }
-
-    /// Goes past an entry.
-    #[inline]
-    fn pass(&mut self) {
-        self.items.next();
     }
 
     fn view(&self, head: Head<'v>) -> Option<EntryView<'v>> {
