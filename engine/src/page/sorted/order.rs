@@ -46,7 +46,7 @@ impl Sorted {
             self.tree.set_count(pages, &path.steps, count as u32 + 1)?;
             return Ok(false);
         }
-        if at == count && self.is_last(pages, &path)? {
+        if at == count && self.tree.is_last(pages, &path)? {
             // Scores that ascend as time does leave full pages behind.
             let bound = bound_between(Some(page.get(at - 1).map_err(at_page(id))?), own);
             let number = self.tree.new_number();
@@ -73,12 +73,6 @@ impl Sorted {
             behind.push(Child { number, count: count as u32, bound });
         }
         self.tree.split(pages, &path, count as u32, behind).map(|()| true)
-    }
-
-    /// True if no page of the order follows the one at the end of a path.
-    fn is_last<P: Pages>(&self, pages: &P, path: &Path) -> Result<bool, PageError> {
-        let count = self.page(pages, path.page)?.len() as u64;
-        Ok(self.tree.before(pages, path)? + count >= self.len())
     }
 
     /// Gives a member another score: within its page, if it stays there and the page has room.

@@ -3,6 +3,7 @@ use crate::page::list::End;
 use crate::page::scores_page::{self, Cut, Scored, ScoresPage};
 use crate::page::sorted::{PutScore, Sorted, SortedSizes};
 use crate::page::store::{PageEdit, PartKind};
+use crate::page::tree::CHILDREN_MAX;
 use crate::page::{Descriptor, PageError, Score};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -234,15 +235,18 @@ fn a_built_set_is_whole() {
 }
 
 #[test]
-fn ascending_scores_leave_full_pages() {
+fn ascending_scores_leave_full_pages_and_nodes() {
     let (mut memory, mut set) = (Memory::default(), Sorted::new(SortedSizes::default()));
     for n in 0..5000_u32 {
         let member = format!("member:{n:013}").into_bytes();
         let score = Score::of(f64::from(n)).expect("a number");
         set.put(&mut memory, (&member, hash(&member)), score).expect("put");
     }
-    let [_, order, _] = set.parts().expect("pages");
+    let [_, order, nodes] = set.parts().expect("pages");
     assert_eq!(order.pages, 5000_u32.div_ceil((1024 - 4) / 31));
+    let level = order.pages.div_ceil(CHILDREN_MAX as u32);
+    let above = level.div_ceil(CHILDREN_MAX as u32);
+    assert_eq!(nodes.pages, 2 * (level + above + 1));
     let index = memory.pages.iter().filter(|(page, _)| page.part == PartKind::Index);
     let bytes: usize = index.map(|(_, payload)| payload.len()).sum();
     assert!(bytes < 5000 * 13, "{bytes} bytes of index");

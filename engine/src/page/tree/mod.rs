@@ -310,7 +310,18 @@ impl Tree {
         Ok(())
     }
 
-    /// Sets the member count of the page at the end of `path`, and inserts the pages `behind` after it.
+    /// True if no page of the order follows the one at the end of a path.
+    pub(super) fn is_last<P: Pages>(&self, pages: &P, path: &Path) -> Result<bool, PageError> {
+        for step in &path.steps {
+            if step.at + 1 < node(pages, step.node)?.len() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Sets the member count of the page at the end of `path`, and inserts the pages `behind` after it. What ascends as time does leaves
+    /// full nodes behind.
     pub(super) fn split<P: Pages>(
         &mut self,
         pages: &mut P,
@@ -323,13 +334,14 @@ impl Tree {
             let first = Child { number: path.page, count, bound: Bound::least() };
             return self.grow(pages, std::iter::once(first).chain(behind).collect());
         };
+        let fills = if self.is_last(pages, path)? { Fills::Whole } else { Fills::Half };
         let mut children = children(pages, last.node)?;
         match children.get_mut(last.at) {
             Some(child) => child.count = count,
             None => return Err(wrong(node_id(last.node), "more children")),
         }
         children.splice(last.at + 1..last.at + 1, behind);
-        self.write(pages, last.node, above, children)
+        self.write(pages, last.node, above, (children, fills))
     }
 
     /// Takes out the page at the end of a path.
@@ -348,7 +360,7 @@ impl Tree {
         if last.at < children.len() {
             children.remove(last.at);
         }
-        self.write(pages, last.node, above, children)
+        self.write(pages, last.node, above, (children, Fills::Half))
     }
 
     /// The pages before and behind the one at the end of a path, if they are below one node with it; with their numbers of members.
@@ -385,7 +397,7 @@ impl Tree {
         children[last.at].count = count;
         pages.remove(self.page_id(gone.number));
         self.pages = self.pages.saturating_sub(1);
-        self.write(pages, last.node, above, children)
+        self.write(pages, last.node, above, (children, Fills::Half))
     }
 
     /// Makes a new node at the top.
@@ -395,7 +407,7 @@ impl Tree {
         self.levels += 1;
         self.add_node(pages, number, &below);
         // It may be too full at once.
-        self.write(pages, number, &[], below)
+        self.write(pages, number, &[], (below, Fills::Half))
     }
 
     fn add_node<P: Pages>(&mut self, pages: &mut P, number: u64, children: &[Child]) {
@@ -417,7 +429,7 @@ impl Tree {
         pages: &mut P,
         number: u64,
         above: &[Step],
-        children: Vec<Child>,
+        (children, fills): (Vec<Child>, Fills),
     ) -> Result<(), PageError> {
         if children.is_empty() {
             self.remove_node(pages, number);
@@ -429,7 +441,7 @@ impl Tree {
             self.remove_node(pages, number);
             return Ok(());
         }
-        let mut parts = parts(children).into_iter();
+        let mut parts = parts(children, fills).into_iter();
         let first = parts.next().unwrap_or_default();
         let (node, counts) = node::build(&first);
         pages.edit(node_id(number))?.replace(&node);
@@ -464,7 +476,7 @@ impl Tree {
         } else {
             siblings.splice(last.at + 1..last.at + 1, behind);
         }
-        self.write(pages, last.node, higher, siblings)
+        self.write(pages, last.node, higher, (siblings, fills))
     }
 
     /// Joins the node of child `at`, which has become small, with a neighbour that is in memory, if one node has room for both.
@@ -489,7 +501,7 @@ impl Tree {
                 first.bound = behind.bound.clone();
             }
             joined.append(&mut more);
-            if parts_of(&joined).len() > 1 {
+            if parts_of(&joined, Fills::Half).len() > 1 {
                 continue;
             }
             let (number, gone) = (own.number, behind.number);
@@ -589,18 +601,27 @@ fn cut(bytes: &[usize], most: usize) -> Vec<usize> {
     counts
 }
 
-/// How many children each of the nodes gets that one node becomes: two halves, if it is too full for one.
-fn parts_of(children: &[Child]) -> Vec<usize> {
-    let bytes: Vec<usize> = children.iter().map(node::child_bytes).collect();
-    if cut(&bytes, CHILDREN_MAX).len() <= 1 {
-        vec![children.len()]
-    } else {
-        cut(&bytes, children.len().div_ceil(2).min(CHILDREN_MAX))
-    }
+/// How full the nodes get that one node becomes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fills {
+    /// Two halves: there may be more anywhere.
+    Half,
+    /// All but the last: there will be more behind.
+    Whole,
 }
 
-fn parts(children: Vec<Child>) -> Vec<Vec<Child>> {
-    let counts = parts_of(&children);
+/// How many children each of the nodes gets that one node becomes, if it is too full for one.
+fn parts_of(children: &[Child], fills: Fills) -> Vec<usize> {
+    let bytes: Vec<usize> = children.iter().map(node::child_bytes).collect();
+    let whole = cut(&bytes, CHILDREN_MAX);
+    if whole.len() <= 1 || fills == Fills::Whole {
+        return whole;
+    }
+    cut(&bytes, children.len().div_ceil(2).min(CHILDREN_MAX))
+}
+
+fn parts(children: Vec<Child>, fills: Fills) -> Vec<Vec<Child>> {
+    let counts = parts_of(&children, fills);
     let mut rest = children.into_iter();
     counts.into_iter().map(|count| rest.by_ref().take(count).collect()).collect()
 }

@@ -5,12 +5,19 @@
 //! sees whether it still is.
 
 use crate::dram::Located;
-use crate::page::PageId;
+use crate::page::{PageId, PartKind};
 use std::array;
 use std::cell::Cell;
 
-/// Places for pages. Each page has one here.
-const SEEN: usize = 64;
+/// Bits of a place for a page. Each page has one here.
+const PLACE_BITS: u32 = 6;
+
+/// Places for the pages of one kind.
+const PLACES: usize = 1 << PLACE_BITS;
+
+/// Nodes, their counts, and all others, of which each operation looks at other ones: those must not take the places of the nodes that
+/// lead to them.
+const KINDS: usize = 3;
 
 /// What is known of a page.
 #[derive(Default)]
@@ -26,7 +33,7 @@ struct Seen {
 /// The pages that were seen last.
 pub(super) struct SeenPages {
     /// Apart from the other buffers of a transaction, which short commands want close together.
-    seen: Box<[Seen; SEEN]>,
+    seen: Box<[Seen; KINDS * PLACES]>,
     /// Collection of the present operation.
     cid: u64,
     /// Operations so far.
@@ -50,7 +57,14 @@ impl SeenPages {
 
     #[inline]
     fn of(&self, page: PageId) -> &Seen {
-        &self.seen[(page.number as usize ^ page.part as usize) % SEEN]
+        let kind = match page.part {
+            PartKind::Nodes => 0,
+            PartKind::Counts => 1,
+            _ => 2,
+        };
+        // The numbers of nodes are as far apart as the pages that were made between them.
+        let mixed = (page.number ^ page.part as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        &self.seen[kind * PLACES + (mixed >> (u64::BITS - PLACE_BITS)) as usize]
     }
 
     /// What is known of the page, if anything is.
