@@ -102,19 +102,21 @@ impl Inner {
     /// All latches in ascending order: nothing is half applied while the answer lives.
     pub(super) fn barrier(&self) -> Vec<super::latch::Latched<'_>> {
         loop {
-            let mut held = Vec::with_capacity(self.shards.len());
-            let busy = self.shards.iter().find(|shard| match shard.latch_within(BARRIER_WAIT) {
-                Some(guard) => {
-                    held.push(guard);
-                    false
-                }
-                None => true,
-            });
-            let Some(busy) = busy else { return held };
-            // A script may hold it for long: nobody else is kept waiting for that.
-            drop(held);
-            drop(busy.latch());
+            match self.try_barrier() {
+                Ok(held) => return held,
+                // A script may hold it for long: nobody else is kept waiting for that.
+                Err(busy) => drop(busy.latch()),
+            }
         }
+    }
+
+    /// The same, or the shard whose latch somebody holds for longer than a barrier waits; none is held then.
+    pub(super) fn try_barrier(&self) -> Result<Vec<super::latch::Latched<'_>>, &Shard> {
+        let mut held = Vec::with_capacity(self.shards.len());
+        for shard in &self.shards {
+            held.push(shard.latch_within(BARRIER_WAIT).ok_or(shard)?);
+        }
+        Ok(held)
     }
 
     pub(super) fn policy(&self) -> SyncPolicy {

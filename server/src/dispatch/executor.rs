@@ -427,9 +427,15 @@ impl Executor {
             Scope::Free => {
                 let mut ctx =
                     Ctx { server, client, table, args, spec, out, tx: None, changes, now_ms };
+                ctx.client.may_hand_over = !self.may_block && !self.replaying;
                 let called = call(&mut ctx, mark);
+                client.may_hand_over = false;
                 if let Some(wait) = client.log_wait {
                     return Outcome::Waits(wait);
+                }
+                if std::mem::take(&mut client.is_heavy) && !self.may_block {
+                    out.truncate(mark);
+                    return Outcome::Offload;
                 }
                 let called =
                     called.unwrap_or_else(|error| refuse(server, client, out, &error, mark));

@@ -194,8 +194,12 @@ impl Executor {
             }
             return Err(Refusal::Later(Outcome::Paced));
         }
-        let blocks = spec.class == Class::Offload
-            || (spec.class == Class::Keyed && client.snapshot_session.is_some());
+        let reads_past = client.snapshot_session.is_some();
+        let blocks = match spec.class {
+            Class::Offload => reads_past || !tries_at_once(server, spec),
+            Class::Keyed => reads_past,
+            _ => false,
+        };
         if blocks && !self.may_block {
             return Err(Refusal::Later(Outcome::Offload));
         }
@@ -215,6 +219,11 @@ fn may_replicate(
     let mut queued = transaction.into_iter().flat_map(|transaction| transaction.queued());
     (spec.may_replicate)(server, args)
         || queued.any(|queued| (queued.spec.may_replicate)(server, queued.args))
+}
+
+/// Whether a worker may try to answer what else belongs on a helper thread. It waits for latches, which scripts hold for long.
+fn tries_at_once(server: &Server, spec: &CommandSpec) -> bool {
+    spec.traits.has(Traits::TRIES_AT_ONCE) && !server.running_scripts.is_any()
 }
 
 /// A browser was made to send an HTTP request.

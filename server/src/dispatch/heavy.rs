@@ -92,6 +92,18 @@ impl Ctx<'_, '_> {
         );
     }
 
+    /// Whether this command runs where nobody else waits for it, and may therefore wait itself.
+    #[must_use]
+    pub fn may_wait(&self) -> bool {
+        !self.client.may_hand_over
+    }
+
+    /// Ends the run of a command that would have to wait, where it may not: it runs again on a helper thread.
+    pub fn hand_over_wait(&mut self) -> ! {
+        self.client.is_heavy = true;
+        miss()
+    }
+
     fn hand_over(&mut self, bytes: u64, to: Elsewhere) {
         if self.client.may_hand_over && bytes > HEAVY_BYTES {
             self.client.is_heavy = true;

@@ -7,9 +7,9 @@ use crate::resp::{Reply, command_bytes, pack};
 use crate::server::Server;
 use crate::session::Session;
 use crate::state::saving::Start;
-use sexton_engine::Engine;
-use std::sync::Arc;
+use sexton_engine::{Engine, Latched, TxBuf};
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Barrier};
 
 pub(super) const NOW_MS: u64 = 1_000_000;
 
@@ -517,6 +517,47 @@ fn a_failed_watch_is_told_when_the_write_that_failed_it_is_durable() {
 }
 
 /// Regression: each FLUSHALL gave all databases a new namespace, and all old ones had to be kept.
+#[test]
+fn dbsize_leaves_the_worker_where_it_would_have_to_wait() {
+    let mut bench = Bench::new();
+    let (mut client, mut past) = (bench.client(), bench.client());
+    bench.run_all(&mut client, &["SET k v", "SET other v"]);
+    bench.run_all(&mut past, &["SEXTON.SNAPSHOT OPEN"]);
+    bench.run_all(&mut client, &["SET third v"]);
+    bench.executor.may_block = false;
+    let Bench { server, executor } = &mut bench;
+    let (buf, ranges) = pack([b"DBSIZE".as_slice()].into_iter());
+    let mut is_handed_over = |client: &mut Client| {
+        let mut out = Reply::new();
+        let outcome = executor.execute(server, client, Args::new(&buf, &ranges), &mut out, NOW_MS);
+        match outcome {
+            Outcome::Offload => assert_eq!(out.bytes(), b""),
+            _ => assert_eq!(out.bytes(), b":3\r\n"),
+        }
+        matches!(outcome, Outcome::Offload)
+    };
+    assert!(!is_handed_over(&mut client));
+    assert!(is_handed_over(&mut past), "a snapshot is on a device");
+    let (is_held, end) = (Barrier::new(2), Barrier::new(2));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut tx_buf, key) = (TxBuf::default(), [server.engine.hash(b"k")]);
+            let held = server.engine.begin(Latched::Hashes(&key), &mut tx_buf);
+            is_held.wait();
+            end.wait();
+            drop(held);
+        });
+        is_held.wait();
+        let handed_over = is_handed_over(&mut client);
+        end.wait();
+        assert!(handed_over, "somebody else holds a latch");
+    });
+    let script = server.running_scripts.start(1);
+    assert!(is_handed_over(&mut client), "a script holds a latch");
+    drop(script);
+    assert!(!is_handed_over(&mut client));
+}
+
 #[test]
 fn emptying_what_is_empty_is_no_operation() {
     let mut bench = Bench::new();

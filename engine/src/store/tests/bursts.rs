@@ -4,6 +4,7 @@ use super::crash::small_options;
 use super::harness::*;
 use crate::store::*;
 use sexton_persistence::device::sim::{CrashOptions, SimFaults, SimStorage};
+use std::sync::Barrier;
 
 fn start(storage: &SimStorage) -> Engine {
     let options = small_options(storage, SyncPolicy::Always, false);
@@ -103,8 +104,24 @@ fn an_overwrite_settled_late_corrects_every_mark_behind_it() {
 fn dbsize_settles_what_is_frozen() {
     let storage = SimStorage::new();
     let (engine, _) = with_unsettled(&storage);
+    assert_eq!(engine.count_at_once(0), None, "one of the tables would have to be read");
     assert_eq!(engine.count(0).expect("counted"), 2);
     assert_eq!(engine.stats().unresolved, 0);
+    assert_eq!(engine.count_at_once(0), Some(2));
+    let (is_held, end) = (Barrier::new(2), Barrier::new(2));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut buf = TxBuf::default();
+            let held = engine.begin(Latched::Hashes(&[engine.hash(b"old")]), &mut buf);
+            is_held.wait();
+            end.wait();
+            drop(held);
+        });
+        is_held.wait();
+        let counted = engine.count_at_once(0);
+        end.wait();
+        assert_eq!(counted, None, "somebody holds a latch for long");
+    });
     engine.flush_now().expect("flushed");
     assert_eq!(engine.inner().versions.recovered_mark().expect("a mark").counts[0].0, 2);
     engine.abandon();

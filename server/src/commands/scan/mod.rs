@@ -18,7 +18,7 @@ pub(super) const COMMANDS: &[Binding] = &[
     Binding::offload("scan", scan).with(Traits::READS_SNAPSHOTS),
     Binding::offload("keys", keys).with(Traits::READS_SNAPSHOTS),
     Binding::offload("randomkey", randomkey).with(Traits::READS_SNAPSHOTS),
-    Binding::offload("dbsize", dbsize).with(Traits::READS_SNAPSHOTS),
+    Binding::offload("dbsize", dbsize).with(Traits::READS_SNAPSHOTS.and(Traits::TRIES_AT_ONCE)),
 ];
 
 const DEFAULT_COUNT: usize = 10;
@@ -197,11 +197,15 @@ fn randomkey(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 
 /// DBSIZE: exact (N9). As in Redis, keys that are due but not deleted yet count.
 fn dbsize(ctx: &mut Ctx<'_, '_>) -> CommandResult {
-    let db = ctx.client.db;
+    let (db, may_wait) = (ctx.client.db, ctx.may_wait());
     let keys = match (&mut ctx.client.snapshot_session, ctx.tx.as_deref_mut()) {
         (Some(past), _) => past.count(db)?,
         (_, Some(tx)) => tx.count(db).map_err(storage_error)?,
-        _ => ctx.server.engine.count(db).map_err(storage_error)?,
+        _ if may_wait => ctx.server.engine.count(db).map_err(storage_error)?,
+        _ => match ctx.server.engine.count_at_once(db) {
+            Some(keys) => keys,
+            None => ctx.hand_over_wait(),
+        },
     };
     ctx.out.int(keys as i64);
     Ok(())

@@ -54,6 +54,9 @@ impl Traits {
     /// Answers from its arguments and its connection alone.
     pub const ANSWERS_ALONE: Self = Self(1 << 17);
 
+    /// Of the offloaded ones: a worker runs it too, and hands it over where it would have to wait.
+    pub const TRIES_AT_ONCE: Self = Self(1 << 18);
+
     /// Those of both.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
