@@ -9,9 +9,12 @@ use sexton_engine::{AskedPage, Key, Meta, PageOf, TxBuf};
 /// Pages that are asked for at once: with what is asked of their blocks they fill a first-level cache.
 const PAGES_MAX: usize = 64;
 
-/// Collections of fewer bytes are left alone: what is used of them stays in the cache by itself, and a look ahead at a page that is there
-/// takes a tenth of what an HGET takes.
+/// Collections of fewer bytes are left alone where there are few: what is used of them stays in the cache by itself, and a look ahead at a
+/// page that is there takes a tenth of what an HGET takes.
 const LARGE_BYTES: u64 = 128 << 10;
+
+/// Bytes of pages in a shard from which on there are many: in all 64 shards more than a processor's cache mostly has.
+const MANY_BYTES: usize = if cfg!(test) { 1 << 20 } else { 512 << 10 };
 
 /// Keys without a large collection after which a batch is known to name none.
 const TRIED: usize = 4;
@@ -64,8 +67,10 @@ impl LooksAhead {
         let (mut large, mut tried) = (None, 0);
         for (root, (spec, args, root_hash)) in roots.iter().zip(requests) {
             if let Some(root) = root {
+                let many = look.page_bytes_beside(root_hash) >= MANY_BYTES;
+                let least_bytes = if many { 0 } else { LARGE_BYTES };
                 let value = root.and_then(|at| look.root(root_hash, at));
-                large = value.and_then(|(meta, value)| large_by_name(meta, value));
+                large = value.and_then(|(meta, value)| by_name(meta, value, least_bytes));
                 tried += 1;
             }
             let Some((collection, by_name)) = &large else {
@@ -88,9 +93,9 @@ impl LooksAhead {
     }
 }
 
-/// The number of a large collection with this root, and where its elements are.
-fn large_by_name(meta: Meta, value: &[u8]) -> Option<(u64, ByName)> {
+/// The number of a collection with this root, if it has pages and so many bytes, and where its elements are.
+fn by_name(meta: Meta, value: &[u8], least_bytes: u64) -> Option<(u64, ByName)> {
     let paged = Paged::of(meta, value).ok()??;
-    let is_large = paged.descriptor.totals.bytes >= LARGE_BYTES;
+    let is_large = paged.descriptor.totals.bytes >= least_bytes;
     Some((paged.descriptor.collection, paged.by_name().filter(|_| is_large)?))
 }

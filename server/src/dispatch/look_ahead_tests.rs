@@ -5,7 +5,7 @@ use super::paged_tests::bench;
 use super::tests::{Bench, NOW_MS};
 use super::{Args, Executor};
 use crate::resp::{PackedRequest, Reply, pack};
-use sexton_engine::{Latched, TxBuf, Work};
+use sexton_engine::{Engine, Latched, TxBuf, Work};
 
 const BATCH: usize = 8;
 
@@ -131,6 +131,24 @@ fn what_is_small_is_left_alone_for_a_while() {
     let left_out = (0..).take_while(|_| look_ahead(&mut bench, &large) == 0).count();
     assert_eq!(left_out, 15);
     assert_eq!(look_ahead(&mut bench, &large) as usize, 1 + BATCH);
+}
+
+#[test]
+fn a_collection_that_is_not_large_is_looked_ahead_to_among_many_pages() {
+    let (mut bench, mut client) = filled();
+    for n in 0..6000 {
+        bench.run(&mut client, &format!("HSET huge {} 1", name(n)));
+    }
+    let engine = bench.server.engine.clone();
+    let shard_of = |key: &str| Engine::shard_bits(Latched::Hashes(&[engine.hash(key.as_bytes())]));
+    let key = (0..).map(|n| format!("middle{n}")).find(|key| shard_of(key) == shard_of("huge"));
+    let key = key.expect("one of all names");
+    for n in 0..100 {
+        bench.run(&mut client, &format!("HSET {key} f{n} 1"));
+    }
+    let lines: Vec<String> = (0..BATCH).map(|n| format!("HGET {key} f{n}")).collect();
+    bench.executor = Executor::new(bench.executor.table(), 0, true);
+    assert_eq!(look_ahead(&mut bench, &lines) as usize, 1 + BATCH);
 }
 
 #[test]

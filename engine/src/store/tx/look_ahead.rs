@@ -70,6 +70,11 @@ impl LookAhead<'_> {
         Some((entry.meta(), entry.value()))
     }
 
+    /// Bytes of the pages that are in the shard of a key with this hash.
+    pub fn page_bytes_beside(&mut self, hash: u64) -> usize {
+        self.held(hash).map_or(0, |shard| shard.pages.bytes())
+    }
+
     /// Asks for the bucket that leads to the entry of a page.
     pub fn ask_bucket(&mut self, of: PageOf) -> Option<AskedPage> {
         let table = self.held(of.root_hash)?.pages.table_of(of.collection)?.hint_view();
