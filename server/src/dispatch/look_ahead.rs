@@ -1,4 +1,4 @@
-//! Pages of large collections that the requests of a batch will look at, asked for before the first of them runs: the CPU's cache fetches
+//! Pages of collections that the requests of a batch will look at, asked for before the first of them runs: the CPU's cache fetches
 //! those of all requests at a time, where each request would wait for its own.
 
 use super::{Args, CommandSpec};
@@ -9,25 +9,40 @@ use sexton_engine::{AskedPage, Key, Meta, PageOf, TxBuf};
 /// Pages that are asked for at once: with what is asked of their blocks they fill a first-level cache.
 const PAGES_MAX: usize = 64;
 
-/// Collections of fewer bytes are left alone where there are few: what is used of them stays in the cache by itself, and a look ahead at a
-/// page that is there takes a tenth of what an HGET takes.
-const LARGE_BYTES: u64 = 128 << 10;
-
-/// Bytes of pages in a shard from which on there are many: in all 64 shards more than a processor's cache mostly has.
-const MANY_BYTES: usize = if cfg!(test) { 1 << 20 } else { 512 << 10 };
-
-/// Keys without a large collection after which a batch is known to name none.
+/// Keys without a collection in pages after which a batch is known to name none.
 const TRIED: usize = 4;
 
-/// Batches that are not looked at behind one that named none.
+/// Batches that are not looked at behind one that named none, or mostly pages that are in the cache: to ask for those takes a tenth of what
+/// an HGET takes.
 const LEFT_OUT: u32 = 15;
 
 /// A thread's looks ahead: what it keeps from batch to batch.
 #[derive(Debug, Default)]
 pub(super) struct LooksAhead {
     asked: Vec<AskedPage>,
+    lately: AskedLately,
     /// Batches that are still left out.
     left_out: u32,
+}
+
+/// Pages that were asked for lately, and so are in the cache: about as many as that has, by their hashes.
+#[derive(Debug)]
+struct AskedLately(Box<[u32; Self::PAGES]>);
+
+impl AskedLately {
+    const PAGES: usize = 4096;
+
+    /// Notes a page with this hash; true if it is there already.
+    fn note(&mut self, hash: u64) -> bool {
+        let own = (hash >> 32) as u32;
+        std::mem::replace(&mut self.0[hash as usize % Self::PAGES], own) == own
+    }
+}
+
+impl Default for AskedLately {
+    fn default() -> Self {
+        Self(Box::new([0; Self::PAGES]))
+    }
 }
 
 impl LooksAhead {
@@ -64,16 +79,14 @@ impl LooksAhead {
                 *root = Some(look.ask_root(Key { slot, bytes, hash }));
             }
         }
-        let (mut large, mut tried) = (None, 0);
+        let (mut paged, mut tried) = (None, 0);
         for (root, (spec, args, root_hash)) in roots.iter().zip(requests) {
             if let Some(root) = root {
-                let many = look.page_bytes_beside(root_hash) >= MANY_BYTES;
-                let least_bytes = if many { 0 } else { LARGE_BYTES };
                 let value = root.and_then(|at| look.root(root_hash, at));
-                large = value.and_then(|(meta, value)| by_name(meta, value, least_bytes));
+                paged = value.and_then(|(meta, value)| by_name(meta, value));
                 tried += 1;
             }
-            let Some((collection, by_name)) = &large else {
+            let Some((collection, by_name)) = &paged else {
                 if tried == TRIED && asked.is_empty() {
                     break;
                 }
@@ -85,7 +98,8 @@ impl LooksAhead {
                 look.ask_bucket(PageOf { slot, root_hash, collection, page })
             }));
         }
-        if asked.is_empty() {
+        let lately = asked.iter().filter(|asked| self.lately.note(asked.hash())).count();
+        if lately * 4 >= asked.len() * 3 {
             self.left_out = LEFT_OUT;
         }
         asked.iter().for_each(AskedPage::ask_entry);
@@ -93,9 +107,8 @@ impl LooksAhead {
     }
 }
 
-/// The number of a collection with this root, if it has pages and so many bytes, and where its elements are.
-fn by_name(meta: Meta, value: &[u8], least_bytes: u64) -> Option<(u64, ByName)> {
+/// The number of a collection with this root, if it has pages, and where its elements are.
+fn by_name(meta: Meta, value: &[u8]) -> Option<(u64, ByName)> {
     let paged = Paged::of(meta, value).ok()??;
-    let is_large = paged.descriptor.totals.bytes >= least_bytes;
-    Some((paged.descriptor.collection, paged.by_name().filter(|_| is_large)?))
+    Some((paged.descriptor.collection, paged.by_name()?))
 }

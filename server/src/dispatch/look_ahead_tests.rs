@@ -5,7 +5,7 @@ use super::paged_tests::bench;
 use super::tests::{Bench, NOW_MS};
 use super::{Args, Executor};
 use crate::resp::{PackedRequest, Reply, pack};
-use sexton_engine::{Engine, Latched, TxBuf, Work};
+use sexton_engine::{Latched, TxBuf, Work};
 
 const BATCH: usize = 8;
 
@@ -14,7 +14,7 @@ fn name(n: usize) -> String {
     format!("{n:0200}")
 }
 
-/// A bench with a large hash, set and sorted set, of 1,000 elements each, and others that are not large.
+/// A bench with a large hash, set and sorted set, of 1,000 elements each, a hash of a few pages, and others without pages.
 fn filled() -> (Bench, Client) {
     let mut bench = bench(64);
     let mut client = bench.client();
@@ -123,7 +123,7 @@ fn one_request_with_several_elements_is_looked_ahead_to() {
 fn what_is_small_is_left_alone_for_a_while() {
     let (mut bench, _) = filled();
     let small = batch(|n| {
-        ["HGET middle f1", "SADD smalls f1", "ZSCORE smallz f1", "HGET none f1"][n % 4].into()
+        ["HGET small f1", "SADD smalls f1", "ZSCORE smallz f1", "HGET none f1"][n % 4].into()
     });
     let large = batch(|n| format!("HGET h {}", name(n)));
     // Each key differs from the one before it.
@@ -134,20 +134,21 @@ fn what_is_small_is_left_alone_for_a_while() {
 }
 
 #[test]
-fn a_collection_that_is_not_large_is_looked_ahead_to_among_many_pages() {
-    let (mut bench, mut client) = filled();
-    for n in 0..6000 {
-        bench.run(&mut client, &format!("HSET huge {} 1", name(n)));
+fn pages_that_are_asked_for_again_and_again_are_left_alone_for_a_while() {
+    let (mut bench, _) = filled();
+    let lines = batch(|n| format!("HGET h {}", name(n)));
+    let others = batch(|n| format!("SISMEMBER s {}", name(n)));
+    for lines in [&lines, &others, &lines] {
+        assert_eq!(look_ahead(&mut bench, lines) as usize, 1 + BATCH);
     }
-    let engine = bench.server.engine.clone();
-    let shard_of = |key: &str| Engine::shard_bits(Latched::Hashes(&[engine.hash(key.as_bytes())]));
-    let key = (0..).map(|n| format!("middle{n}")).find(|key| shard_of(key) == shard_of("huge"));
-    let key = key.expect("one of all names");
-    for n in 0..100 {
-        bench.run(&mut client, &format!("HSET {key} f{n} 1"));
-    }
-    let lines: Vec<String> = (0..BATCH).map(|n| format!("HGET {key} f{n}")).collect();
-    bench.executor = Executor::new(bench.executor.table(), 0, true);
+    let left_out = (0..).take_while(|_| look_ahead(&mut bench, &others) == 0).count();
+    assert_eq!(left_out, 15);
+}
+
+#[test]
+fn a_collection_of_a_few_pages_is_looked_ahead_to() {
+    let (mut bench, _) = filled();
+    let lines: Vec<String> = (0..BATCH).map(|n| format!("HGET middle f{n}")).collect();
     assert_eq!(look_ahead(&mut bench, &lines) as usize, 1 + BATCH);
 }
 

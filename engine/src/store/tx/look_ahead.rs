@@ -1,6 +1,6 @@
 //! Pages that commands to come will look at, asked for before the first of these commands runs.
 //!
-//! A look at a page of a large collection waits three times for memory: for its bucket, its entry and its block, each of which says where
+//! A look at a page waits three times for memory: for its bucket, its entry and its block, each of which says where
 //! the next one is. The commands of a batch that has arrived whole wait together instead: the buckets of all their pages are asked for,
 //! then the entries, then the blocks. Nothing changes by it, and where another thread has the latch nothing is asked.
 
@@ -70,11 +70,6 @@ impl LookAhead<'_> {
         Some((entry.meta(), entry.value()))
     }
 
-    /// Bytes of the pages that are in the shard of a key with this hash.
-    pub fn page_bytes_beside(&mut self, hash: u64) -> usize {
-        self.held(hash).map_or(0, |shard| shard.pages.bytes())
-    }
-
     /// Asks for the bucket that leads to the entry of a page.
     pub fn ask_bucket(&mut self, of: PageOf) -> Option<AskedPage> {
         let table = self.held(of.root_hash)?.pages.table_of(of.collection)?.hint_view();
@@ -110,6 +105,12 @@ impl LookAhead<'_> {
 }
 
 impl AskedPage {
+    /// The hash of its name.
+    #[must_use]
+    pub fn hash(&self) -> u64 {
+        self.key_hash
+    }
+
     /// Asks for the entry that leads to its block.
     pub fn ask_entry(&self) {
         self.table.prefetch_entry(self.key_hash, NAME_BYTES + ADDRESS_BYTES);
