@@ -59,6 +59,8 @@ impl Options {
             },
             most: match self.count {
                 Some(0) => u64::MAX,
+                // What Redis counts overflows, and never reaches it.
+                Some(_) if self.rank == i64::MIN => u64::MAX,
                 count => count.unwrap_or(1),
             },
             compared_max: if self.compared_max == 0 { u64::MAX } else { self.compared_max },
@@ -102,4 +104,25 @@ pub(super) fn lpos(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resp::pack;
+
+    #[test]
+    fn the_least_rank_is_what_redis_makes_of_it() {
+        for (line, most) in [
+            ("LPOS l b RANK -9223372036854775808", 1),
+            ("LPOS l b RANK -9223372036854775808 COUNT 2", u64::MAX),
+            ("LPOS l b RANK -9223372036854775807 COUNT 2", 2),
+        ] {
+            let (buf, ranges) = pack(line.split(' ').map(str::as_bytes));
+            let options = Options::parse(Args::new(&buf, &ranges)).expect("options");
+            let sought = options.sought(b"b");
+            assert!(sought.from == End::Back, "{line}");
+            assert_eq!(sought.most, most, "{line}");
+        }
+    }
 }
