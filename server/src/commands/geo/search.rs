@@ -7,6 +7,7 @@ use super::request::{Form, Request};
 use super::shape::Shape;
 use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
 use crate::events::Event;
+use crate::interop::partial_sort::sort_part;
 use crate::keyspace::Kind;
 use crate::keyspace::collection::{SortedSetEdit, SortedSetView, SortedSets, Thresholds};
 use crate::keyspace::paged::{self, Paged};
@@ -188,10 +189,15 @@ impl Request<'_> {
         // The nearest ones are meant, unless any will do.
         let nearest = (self.count > 0 && !self.any).then_some(false);
         if let Some(descending) = self.descending.or(nearest) {
-            found.sort_by(|(one, _), (other, _)| {
+            let compare = |(one, _): &(f64, Point<'_>), (other, _): &(f64, Point<'_>)| {
                 let order = one.total_cmp(other);
                 if descending { order.reverse() } else { order }
-            });
+            };
+            if self.count > 0 && self.count < found.len() {
+                sort_part(&mut found, &(0..self.count), compare);
+            } else {
+                found.sort_by(compare);
+            }
         }
         if self.count > 0 {
             found.truncate(self.count);

@@ -4,13 +4,15 @@ use super::options::Options;
 use super::pattern::{Pattern, before_nul, look_up_all};
 use crate::dispatch::{CommandError, Ctx};
 use crate::interop::c_numbers::parse_prefix;
+use crate::interop::partial_sort::sort_part;
 use crate::keyspace::texts::Texts;
 use std::cmp::Ordering;
 
 const NO_NUMBER: CommandError =
     CommandError::text("ERR One or more scores can't be converted into double");
 
-/// The numbers of the elements in their order. Equal texts stay as they were.
+/// The numbers of the elements, those that are asked for in their order and place. Equal texts stay as they were, unless a part of what a
+/// pattern orders is asked for.
 pub(super) fn sorted(
     ctx: &mut Ctx<'_, '_>,
     options: &Options<'_>,
@@ -19,11 +21,18 @@ pub(super) fn sorted(
     // As in Redis, what is stored is ordered byte by byte, and what is sent as C strings.
     let compare = if options.store.is_some() { compare_bytes } else { compare_c_strings };
     let mut order: Vec<usize> = (0..elements.len()).collect();
+    let window = options.window(order.len());
+    let in_part = options.by.is_some() && window != (0..order.len());
     let mut sort = |ascending: &dyn Fn(usize, usize) -> Ordering| {
-        order.sort_by(|&one, &other| {
+        let compare = |&one: &usize, &other: &usize| {
             let order = ascending(one, other);
             if options.descending { order.reverse() } else { order }
-        });
+        };
+        if in_part {
+            sort_part(&mut order, &window, compare);
+        } else {
+            order.sort_by(compare);
+        }
     };
     match (&options.by, options.by_text) {
         (None, true) => sort(&|one, other| compare(elements.get(one), elements.get(other))),
