@@ -174,7 +174,7 @@ mod tests {
             candidate: usize,
             compared: usize,
         }
-        const LEN: usize = 5000;
+        const LEN: usize = 20_000;
         let adversary = Adversary { values: vec![LEN; LEN], solid: 0, candidate: 0, compared: 0 };
         let adversary = RefCell::new(adversary);
         let mut items: Vec<usize> = (0..LEN).collect();
