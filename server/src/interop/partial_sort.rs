@@ -1,20 +1,23 @@
-//! Redis' `pqsort`: a quicksort that is done with as soon as the wanted places hold what belongs there. Which of several equal items come
-//! to them is a matter of its swaps.
+//! How Redis sorts where a part may be asked for: all of it by C's `qsort`, which leaves equal items as they were, and a part by its `pqsort`, a
+//! quicksort that is done as soon as the wanted places hold what belongs there. Which of several equal items come to them is a matter of its swaps.
 
 use std::cmp::Ordering;
 use std::ops::Range;
 
-/// Items up to which a part is sorted by insertion.
+/// Fewer items are sorted by insertion.
 const FEW: usize = 7;
 
-/// Items from which on the pivot is the median of three medians.
+/// The pivot of more items is the median of three medians.
 const MANY: usize = 40;
 
 /// So many comparisons for each item and binary digit of their number are more than any order takes that was not made to take long.
 const PATIENCE: usize = 16;
 
-/// Sorts as far as the places `wanted` need it. An order that was made to take long is sorted as a whole, by other means.
+/// Sorts as far as the places `wanted` need it. All are sorted stably; and so is an order that was made to take long.
 pub fn sort_part<T>(items: &mut [T], wanted: &Range<usize>, compare: impl Fn(&T, &T) -> Ordering) {
+    if *wanted == (0..items.len()) {
+        return items.sort_by(compare);
+    }
     let digits = (usize::BITS - items.len().leading_zeros()) as usize;
     let mut left = items.len().saturating_mul(digits).saturating_mul(PATIENCE);
     let mut parts: Vec<Range<usize>> = std::iter::once(0..items.len()).collect();
@@ -111,17 +114,16 @@ fn partition<T>(items: &mut [T], compare: &impl Fn(&T, &T) -> Ordering) -> [Rang
         low += 1;
         high -= 1;
     }
-    let moved = equal.min(low - equal);
-    swap_ranges(items, 0, low - moved, moved);
-    let moved = (behind - high).min(len - behind);
-    swap_ranges(items, low, len - moved, moved);
+    let (lower, higher) = items.split_at_mut(low);
+    swap_ends(lower, equal.min(low - equal));
+    swap_ends(higher, (behind - high).min(len - behind));
     [0..low - equal, len - (behind - high)..len]
 }
 
-fn swap_ranges<T>(items: &mut [T], one: usize, other: usize, count: usize) {
-    for at in 0..count {
-        items.swap(one + at, other + at);
-    }
+/// The first so many items, of no more than half, change places with the last.
+fn swap_ends<T>(items: &mut [T], count: usize) {
+    let (front, back) = items.split_at_mut(items.len() - count);
+    front[..count].swap_with_slice(back);
 }
 
 #[cfg(test)]

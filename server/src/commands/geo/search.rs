@@ -186,22 +186,16 @@ impl Request<'_> {
                 }
             }
         }
+        let wanted = if self.count > 0 { self.count.min(found.len()) } else { found.len() };
         // The nearest ones are meant, unless any will do.
         let nearest = (self.count > 0 && !self.any).then_some(false);
         if let Some(descending) = self.descending.or(nearest) {
-            let compare = |(one, _): &(f64, Point<'_>), (other, _): &(f64, Point<'_>)| {
+            sort_part(&mut found, &(0..wanted), |(one, _), (other, _)| {
                 let order = one.total_cmp(other);
                 if descending { order.reverse() } else { order }
-            };
-            if self.count > 0 && self.count < found.len() {
-                sort_part(&mut found, &(0..self.count), compare);
-            } else {
-                found.sort_by(compare);
-            }
+            });
         }
-        if self.count > 0 {
-            found.truncate(self.count);
-        }
+        found.truncate(wanted);
         Ok(found.into_iter().map(|(_, point)| point).collect())
     }
 

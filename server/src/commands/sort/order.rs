@@ -21,18 +21,13 @@ pub(super) fn sorted(
     // As in Redis, what is stored is ordered byte by byte, and what is sent as C strings.
     let compare = if options.store.is_some() { compare_bytes } else { compare_c_strings };
     let mut order: Vec<usize> = (0..elements.len()).collect();
-    let window = options.window(order.len());
-    let in_part = options.by.is_some() && window != (0..order.len());
+    let all = 0..order.len();
+    let wanted = if options.by.is_some() { options.window(order.len()) } else { all };
     let mut sort = |ascending: &dyn Fn(usize, usize) -> Ordering| {
-        let compare = |&one: &usize, &other: &usize| {
+        sort_part(&mut order, &wanted, |&one, &other| {
             let order = ascending(one, other);
             if options.descending { order.reverse() } else { order }
-        };
-        if in_part {
-            sort_part(&mut order, &window, compare);
-        } else {
-            order.sort_by(compare);
-        }
+        });
     };
     match (&options.by, options.by_text) {
         (None, true) => sort(&|one, other| compare(elements.get(one), elements.get(other))),
