@@ -259,7 +259,8 @@ fn own_tables_without_pages_are_few() {
     let before = count(&bench, few);
     bench.evict(few);
     bench.evict(many);
-    assert_eq!((count(&bench, few), count(&bench, many)), (before, 0));
+    assert_eq!(count(&bench, few), before);
+    assert!(count(&bench, many) <= 2, "those that became empty last may stay");
     compare(&bench.engine, &bench.model, KEYS_OF_MANY).unwrap_or_else(|text| panic!("{text}"));
     assert!(count(&bench, many) > 2, "they are made again");
     bench.engine.close().expect("close");
