@@ -129,6 +129,7 @@ impl SharedValue {
     }
 
     /// True when both name one block.
+    #[inline]
     pub(crate) fn is(&self, other: &Self) -> bool {
         self.0 == other.0
     }

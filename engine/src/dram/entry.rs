@@ -469,6 +469,13 @@ impl<'a> EntryRef<'a> {
         self.entry.shared()
     }
 
+    /// Which of these it has for its value; no count is added.
+    #[inline]
+    pub(crate) fn shared_among(&self, blocks: &[SharedValue]) -> Option<usize> {
+        let own = self.entry.as_shared()?;
+        blocks.iter().rposition(|block| block.is(&own))
+    }
+
     /// Asks the CPU's cache for the beginning of its value, for so many bytes where a memtable may share it.
     #[inline]
     pub(crate) fn prefetch_value(&self, bytes: usize) {

@@ -107,6 +107,15 @@ impl LocatedKey {
         self.own == Some(Self::bytes_of(key)) && self.hash == key.hash
     }
 
+    /// The same key has its bytes here, too.
+    #[inline]
+    pub(super) fn is_also(&mut self, key: Key<'_>) {
+        let now = Self::bytes_of(key);
+        if self.hash == key.hash && self.own.is_some_and(|own| (own.0, own.2) == (now.0, now.2)) {
+            self.own = Some(now);
+        }
+    }
+
     /// The transaction is over: the bytes may be those of another key.
     #[inline]
     pub(super) fn end(&mut self) {

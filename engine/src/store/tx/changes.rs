@@ -1,7 +1,8 @@
 //! What one operation has made of the pages of a collection.
 
+use super::edits::Held;
 use crate::page::PageId;
-use crate::shared_value::{OwnBlock, SharedValue};
+use crate::shared_value::OwnBlock;
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 
@@ -20,7 +21,7 @@ pub(super) enum Change {
     /// It has this block from now on.
     Changed(OwnBlock),
     /// Its block was changed where it is.
-    InPlace(SharedValue),
+    InPlace(Held),
     Removed,
 }
 

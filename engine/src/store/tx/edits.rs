@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use super::guards::Guards;
+use crate::dram::EntryRef;
 use crate::shared_value::{Epoch, SharedValue};
 use std::ops::Range;
 
@@ -14,12 +15,19 @@ const KEPT_MAX_BYTES: usize = 256 << 10;
 /// Bytes at the beginning of a value that change with any change of it: counts of elements.
 const CHANGING_BYTES: usize = 16;
 
+/// A block that is changed again is looked for among this many that are held.
+const HELD_REACH: usize = 4;
+
 /// The latches that are held, and the hash of the key whose latch guards a block.
 pub(super) type Latches<'l, 'e> = (&'l mut Guards<'e>, u64);
 
+/// A block that edits change: held once for all edits of an operation, since counting holders costs as much as a small edit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Held(usize);
+
 /// One change of a block.
 struct Edit {
-    block: SharedValue,
+    block: Held,
     at: usize,
     new_len: usize,
     /// Range in `Edits::bytes` of the previous bytes.
@@ -32,6 +40,7 @@ struct Edit {
 #[derive(Default)]
 pub(super) struct Edits {
     list: Vec<Edit>,
+    blocks: Vec<SharedValue>,
     bytes: Vec<u8>,
 }
 
@@ -44,10 +53,45 @@ impl Edits {
     /// Forgets all; gives a buffer of more than `keep_bytes` back.
     pub(super) fn reset(&mut self, keep_bytes: usize) {
         self.list.clear();
+        self.blocks.clear();
         self.bytes.clear();
         if self.bytes.capacity() > keep_bytes {
             self.bytes = Vec::new();
         }
+    }
+
+    /// The block of an entry, if it is one of those that are held, among the last few: what follows an operation in its transaction
+    /// mostly changes the same ones.
+    #[inline]
+    pub(super) fn held_of(&self, entry: &EntryRef<'_>) -> Option<Held> {
+        let near = self.blocks.len().saturating_sub(HELD_REACH);
+        entry.shared_among(&self.blocks[near..]).map(|at| Held(near + at))
+    }
+
+    /// Holds a block that is about to be changed.
+    #[inline]
+    pub(super) fn hold(&mut self, block: SharedValue) -> Held {
+        self.blocks.push(block);
+        Held(self.blocks.len() - 1)
+    }
+
+    /// How many blocks are held.
+    #[inline]
+    pub(super) fn held(&self) -> usize {
+        self.blocks.len()
+    }
+
+    /// Lets go of the blocks that no edit names: all but the first `before`, which were there before it.
+    #[inline]
+    pub(super) fn let_go(&mut self, before: usize) {
+        debug_assert!(self.list.iter().all(|edit| edit.block.0 < before));
+        self.blocks.truncate(before);
+    }
+
+    /// A block that is held.
+    #[inline]
+    pub(super) fn block(&self, held: Held) -> &SharedValue {
+        &self.blocks[held.0]
     }
 
     /// Replaces the bytes in `range` of a block by `new`, in its epoch (E1); the bytes behind move. False, without a change, if the
@@ -58,16 +102,17 @@ impl Edits {
     pub(super) fn splice(
         &mut self,
         (latches, root_hash): Latches<'_, '_>,
-        (block, epoch): (&SharedValue, Epoch),
+        (held, epoch): (Held, Epoch),
         range: Range<usize>,
         new: &[u8],
     ) -> bool {
         // Whoever has it alone sees the block's bytes, and no look at them outlives this borrow of all that it holds.
         let _ = latches.shard(root_hash);
+        let block = &self.blocks[held.0];
         if !block.is_of(epoch) {
             return false;
         }
-        if self.keeps(block) {
+        if self.keeps(held) {
             return self.splice_kept(range, new);
         }
         let at = self.bytes.len();
@@ -78,9 +123,8 @@ impl Edits {
             return false;
         }
         let old = at..self.bytes.len();
-        let block = block.clone();
         let (at, new_len) = (range.start, new.len());
-        self.list.push(Edit { block, at, new_len, old, keeps_all: false });
+        self.list.push(Edit { block: held, at, new_len, old, keeps_all: false });
         true
     }
 
@@ -88,10 +132,11 @@ impl Edits {
     pub(super) fn replace(
         &mut self,
         (latches, root_hash): Latches<'_, '_>,
-        (block, epoch): (&SharedValue, Epoch),
+        (held, epoch): (Held, Epoch),
         new: &[u8],
     ) -> bool {
         let _ = latches.shard(root_hash);
+        let block = &self.blocks[held.0];
         if !block.is_of(epoch) || new.len() > block.held_bytes() {
             return false;
         }
@@ -102,34 +147,39 @@ impl Edits {
         let behind = |range: Range<usize>| range.start + head..range.end + head;
         let second = (behind(second.0), behind(second.1));
         if !first.0.is_empty() {
-            self.splice((latches, root_hash), (block, epoch), first.0, &new[first.1]);
+            self.splice((latches, root_hash), (held, epoch), first.0, &new[first.1]);
         }
         // Without a difference, too, an operation was logged, and counts (E3).
-        self.splice((latches, root_hash), (block, epoch), second.0, &new[second.1])
+        self.splice((latches, root_hash), (held, epoch), second.0, &new[second.1])
     }
 
     /// Keeps all bytes of a small block, so that the edits of it that follow at once need not keep theirs.
-    pub(super) fn keep_all(&mut self, block: &SharedValue) {
-        let at = self.bytes.len();
-        if self.keeps(block) || block.bytes().len() > KEPT_BLOCK_MAX_BYTES || at > KEPT_MAX_BYTES {
+    pub(super) fn keep_all(&mut self, (held, epoch): (Held, Epoch)) {
+        let (at, block) = (self.bytes.len(), &self.blocks[held.0]);
+        if !block.is_of(epoch)
+            || self.keeps(held)
+            || block.bytes().len() > KEPT_BLOCK_MAX_BYTES
+            || at > KEPT_MAX_BYTES
+        {
             return;
         }
         self.bytes.extend_from_slice(block.bytes());
         let (old, new_len) = (at..self.bytes.len(), block.bytes().len());
-        self.list.push(Edit { block: block.clone(), at: 0, new_len, old, keeps_all: true });
+        self.list.push(Edit { block: held, at: 0, new_len, old, keeps_all: true });
     }
 
     /// True when the last edit keeps all of this block.
-    fn keeps(&self, block: &SharedValue) -> bool {
-        self.list.last().is_some_and(|last| last.keeps_all && last.block.is(block))
+    fn keeps(&self, block: Held) -> bool {
+        self.list.last().is_some_and(|last| last.keeps_all && last.block == block)
     }
 
     /// Changes the block of the last edit, which keeps all that was there. The latch is held, and the epoch is the block's.
     fn splice_kept(&mut self, range: Range<usize>, new: &[u8]) -> bool {
         let Some(last) = self.list.last_mut() else { return false };
         // SAFETY: as in `splice`, whose conditions hold.
-        let done = unsafe { last.block.splice(range, new) };
-        last.new_len = last.block.bytes().len();
+        let block = &self.blocks[last.block.0];
+        let done = unsafe { block.splice(range, new) };
+        last.new_len = block.bytes().len();
         done
     }
 
@@ -147,7 +197,8 @@ impl Edits {
         {
             // SAFETY: as in `splice`: the latch and with it the epoch have lasted.
             let done = unsafe {
-                edit.block.splice(edit.at..edit.at + edit.new_len, &self.bytes[edit.old.clone()])
+                self.blocks[edit.block.0]
+                    .splice(edit.at..edit.at + edit.new_len, &self.bytes[edit.old.clone()])
             };
             debug_assert!(done, "what was there before had room");
             self.bytes.truncate(edit.old.start);

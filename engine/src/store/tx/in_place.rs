@@ -5,10 +5,10 @@
 
 use super::Tx;
 use super::buf::{Operation, Staged};
-use super::edits::{Edits, Latches};
+use super::edits::{Edits, Held, Latches};
 use crate::dram::Located;
 use crate::key::{Key, Meta};
-use crate::shared_value::{Epoch, OwnBlock, SharedValue, Value};
+use crate::shared_value::{Epoch, OwnBlock, Value};
 use crate::store::engine::Engine;
 use crate::store::namespace;
 use std::ops::Range;
@@ -32,7 +32,7 @@ impl Tx<'_> {
         let Some((at, epoch)) = self.locate(key).zip(epoch) else {
             return self.put(key, meta, value);
         };
-        let change = |edits: &mut Edits, latches: Latches<'_, '_>, block: &SharedValue| {
+        let change = |edits: &mut Edits, latches: Latches<'_, '_>, block: Held| {
             edits.replace(latches, (block, epoch), value)
         };
         self.put_changed((key, at), meta, change, |old| {
@@ -56,7 +56,7 @@ impl Tx<'_> {
         let old_len = self.guards.shard(key.hash).table.entry(at).value().len();
         let len = old_len - range.len() + new.len();
         let Some(epoch) = self.epoch_of_edits(meta, len) else { return false };
-        let change = |edits: &mut Edits, latches: Latches<'_, '_>, block: &SharedValue| {
+        let change = |edits: &mut Edits, latches: Latches<'_, '_>, block: Held| {
             edits.splice(latches, (block, epoch), range.clone(), new)
         };
         self.put_changed((key, at), meta, change, |old| {
@@ -75,7 +75,7 @@ impl Tx<'_> {
         &mut self,
         (root, at): (Key<'_>, Located),
         meta: Meta,
-        change: impl FnOnce(&mut Edits, Latches<'_, '_>, &SharedValue) -> bool,
+        change: impl FnOnce(&mut Edits, Latches<'_, '_>, Held) -> bool,
         make: impl FnOnce(&[u8]) -> OwnBlock,
     ) {
         let meta = Meta { flags: meta.flags & Meta::FLAGS_MASK, ..meta };
@@ -104,7 +104,7 @@ impl Tx<'_> {
         &mut self,
         (root, meta): (Key<'_>, Meta),
         edits_before: usize,
-        change: impl FnOnce(&mut Edits, Latches<'_, '_>, &SharedValue) -> bool,
+        change: impl FnOnce(&mut Edits, Latches<'_, '_>, Held) -> bool,
     ) -> bool {
         let Some(at) = self.locate(root) else { return false };
         let entry = self.guards.shard(root.hash).table.entry(at);
@@ -112,8 +112,17 @@ impl Tx<'_> {
         if entry.meta() != meta || meta.has_due_elements() {
             return false;
         }
-        let Some(block) = entry.shared() else { return false };
-        if !change(&mut self.buf.journal.edits, (&mut self.guards, root.hash), &block) {
+        let edits = &mut self.buf.journal.edits;
+        let held_before = edits.held();
+        let held = match edits.held_of(&entry) {
+            Some(held) => held,
+            None => match entry.shared() {
+                Some(block) => edits.hold(block),
+                None => return false,
+            },
+        };
+        if !change(edits, (&mut self.guards, root.hash), held) {
+            edits.let_go(held_before);
             return false;
         }
         let shard = self.guards.shard(root.hash);

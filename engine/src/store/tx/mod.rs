@@ -254,6 +254,16 @@ impl<'e> Tx<'e> {
         Some(at)
     }
 
+    /// The next command is on the key of the one before, whose bytes are elsewhere: it is known where that is.
+    ///
+    /// The key that was found last must be this one, or have another hash.
+    #[inline]
+    pub fn stays_with(&mut self, key: Key<'_>) {
+        if let Some(known) = &mut self.buf.located {
+            known.is_also(key);
+        }
+    }
+
     /// Where this transaction has found a key.
     #[inline]
     fn seen(&self, key: Key<'_>) -> Option<Located> {

@@ -6,7 +6,7 @@
 
 use super::Tx;
 use super::buf::{Operation, Staged};
-use super::edits::{Edits, Latches};
+use super::edits::{Edits, Held, Latches};
 use crate::key::{Key, Meta, Seq, element_head};
 use crate::page::{Descriptor, Named};
 use crate::shared_value::{OwnBlock, SharedValue, Value};
@@ -143,8 +143,8 @@ impl Tx<'_> {
     ) {
         let meta = Meta { flags: meta.flags & Meta::FLAGS_MASK, ..meta };
         let epoch = self.engine.epoch();
-        let change = |edits: &mut Edits, latches: Latches<'_, '_>, block: &SharedValue| {
-            let old = block.bytes();
+        let change = |edits: &mut Edits, latches: Latches<'_, '_>, block: Held| {
+            let old = edits.block(block).bytes();
             Descriptor::collection_of(old) == Some(cid)
                 && edits.splice(latches, (block, epoch), 0..old.len(), descriptor)
         };

@@ -33,16 +33,19 @@ pub struct TxPages<'t, 'e, 'k> {
     changes: Changes,
     /// Those of the transaction's edits that were there before.
     edits_before: usize,
+    /// And of the blocks that they hold.
+    held_before: usize,
 }
 
 impl<'e> Tx<'e> {
     /// The pages of the collection `cid` of `root`, for one operation.
     pub fn pages<'t, 'k>(&'t mut self, root: Key<'k>, cid: u64) -> TxPages<'t, 'e, 'k> {
         self.buf.journal.edits.seal();
-        let (epoch, edits_before) = (self.engine.epoch(), self.buf.journal.edits.len());
+        let (epoch, edits) = (self.engine.epoch(), &self.buf.journal.edits);
+        let (edits_before, held_before) = (edits.len(), edits.held());
         let changes = std::mem::take(&mut self.buf.changes);
         self.buf.seen.begin(cid);
-        TxPages { tx: self, root, cid, epoch, changes, edits_before }
+        TxPages { tx: self, root, cid, epoch, changes, edits_before, held_before }
     }
 }
 
@@ -82,7 +85,7 @@ impl TxPages<'_, '_, '_> {
         let root = (self.root, self.cid);
         self.tx.put_descriptor(root, meta, descriptor, self.edits_before);
         // What is taken back from here on is the journal's.
-        self.edits_before = usize::MAX;
+        (self.edits_before, self.held_before) = (usize::MAX, usize::MAX);
         Ok(())
     }
 }
@@ -92,6 +95,9 @@ impl Drop for TxPages<'_, '_, '_> {
         let (latches, edits) = (&mut self.tx.guards, &mut self.tx.buf.journal.edits);
         if edits.len() > self.edits_before {
             edits.take_back(latches, self.edits_before);
+        }
+        if edits.held() > self.held_before {
+            edits.let_go(self.held_before);
         }
         drop(self.changes.drain());
         self.tx.buf.changes = std::mem::take(&mut self.changes);
@@ -107,7 +113,10 @@ impl<'e> Pages for TxPages<'_, 'e, '_> {
     fn read(&self, page: PageId) -> Result<&[u8], PageError> {
         match self.place(page) {
             None => self.entry(page).map(|entry| entry.value()),
-            Some(place) => self.changes.at(place).bytes().ok_or(PageError::Absent(page)),
+            Some(place) => {
+                let bytes = self.changes.at(place).bytes(&self.tx.buf.journal.edits);
+                bytes.ok_or(PageError::Absent(page))
+            }
         }
     }
 
@@ -116,9 +125,13 @@ impl<'e> Pages for TxPages<'_, 'e, '_> {
             Some(place) => place,
             None => {
                 let entry = self.entry(page)?;
-                let change = match entry.shared().filter(|block| block.is_of(self.epoch)) {
-                    Some(block) => Change::InPlace(block),
-                    None => Change::Changed(own_block(page, entry.value(), self.epoch)),
+                let edits = &self.tx.buf.journal.edits;
+                let change = match edits.held_of(&entry) {
+                    Some(held) => Change::InPlace(held),
+                    None => match entry.shared().filter(|block| block.is_of(self.epoch)) {
+                        Some(block) => Change::InPlace(self.tx.buf.journal.edits.hold(block)),
+                        None => Change::Changed(own_block(page, entry.value(), self.epoch)),
+                    },
                 };
                 self.replace(page, change)
             }
@@ -226,10 +239,10 @@ pub(super) fn own_block(page: PageId, payload: &[u8], epoch: Epoch) -> OwnBlock 
 
 impl Change {
     /// `None` of what was removed.
-    fn bytes(&self) -> Option<&[u8]> {
+    fn bytes<'b>(&'b self, edits: &'b Edits) -> Option<&'b [u8]> {
         match self {
             Self::New(block) | Self::Changed(block) => Some(block.bytes()),
-            Self::InPlace(block) => Some(block.bytes()),
+            Self::InPlace(block) => Some(edits.block(*block).bytes()),
             Self::Removed | Self::Nothing => None,
         }
     }
@@ -248,10 +261,8 @@ pub struct TxEdit<'a, 'e> {
 
 impl PageEdit for TxEdit<'_, '_> {
     fn several(&mut self) {
-        if let Change::InPlace(block) = self.change
-            && block.is_of(self.epoch)
-        {
-            self.edits.keep_all(block);
+        if let Change::InPlace(block) = self.change {
+            self.edits.keep_all((*block, self.epoch));
         }
     }
 
@@ -260,7 +271,7 @@ impl PageEdit for TxEdit<'_, '_> {
     }
 
     fn bytes(&self) -> &[u8] {
-        self.change.bytes().unwrap_or_default()
+        self.change.bytes(self.edits).unwrap_or_default()
     }
 
     fn write(&mut self, at: usize, bytes: &[u8]) {
@@ -276,14 +287,15 @@ impl PageEdit for TxEdit<'_, '_> {
                 debug_assert!(false, "a page that is gone is not edited")
             }
             Change::InPlace(block) => {
-                let (latches, placed) = (&mut *self.latches, (&*block, self.epoch));
+                let (latches, placed) = (&mut *self.latches, (*block, self.epoch));
                 if self.edits.splice((latches, self.root_hash), placed, range.clone(), bytes) {
                     return;
                 }
                 // It needs more room: another block, and a further record in this epoch. Nobody will read the old one as it is now:
                 // that record is newer (E3), and if all is taken back, so are the edits.
                 let change = (range, bytes);
-                let own = OwnBlock::outgrown(block.bytes(), change, self.epoch, self.whole_bytes);
+                let old = self.edits.block(*block).bytes();
+                let own = OwnBlock::outgrown(old, change, self.epoch, self.whole_bytes);
                 *self.change = Change::Changed(own);
             }
         }
