@@ -277,7 +277,7 @@ fn serve_reader(
 
 /// Why a request that writes nothing cannot be told of writes up to `required`: they are not durable, and nobody knows
 /// whether they will be (N2). An error, where the reply would be held for ever and its connection closed.
-fn untellable(server: &Server, required: Seq) -> Option<CommandError> {
+pub(super) fn untellable(server: &Server, required: Seq) -> Option<CommandError> {
     let engine = &server.engine;
     if required == 0 || engine.given_up_through() < required || engine.durable() >= required {
         return None;

@@ -10,6 +10,8 @@ pub(super) struct FastCounts {
     pub(super) hits: u64,
     /// Others, by command: calls, and how many of them failed.
     pub(super) others: Vec<(&'static CommandSpec, u64, u64)>,
+    /// Those that have run in a transaction with others, which has not ended.
+    pub(super) joined: Vec<&'static CommandSpec>,
 }
 
 impl FastCounts {
@@ -21,6 +23,13 @@ impl FastCounts {
                 *failures += failed;
             }
             None => self.others.push((spec, 1, failed)),
+        }
+    }
+
+    /// The transaction has ended, and none of these requests has failed.
+    pub(super) fn count_joined(&mut self) {
+        while let Some(spec) = self.joined.pop() {
+            self.count(spec, false);
         }
     }
 }

@@ -10,6 +10,8 @@ pub(crate) enum Step {
     SlowLog,
     /// Watchers are notified of a plain SET's change.
     Watch,
+    /// Requests on one key share a transaction.
+    Joining,
 }
 
 /// True where the thread leaves the step out.

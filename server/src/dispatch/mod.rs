@@ -92,6 +92,8 @@ mod strings;
 pub mod table;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod together_tests;
 mod unchanged;
 #[cfg(test)]
 mod work_tests;

@@ -106,8 +106,11 @@ impl Ctx<'_, '_> {
                     if purpose != Purpose::Write {
                         self.changes.count_lookup(true);
                     }
-                    let paged = whole_or_give_up(Paged::of_entry(entry));
-                    return paged.map(|paged| of_type(paged, wanted)).transpose();
+                    let found = ValueType::of(entry.meta().flags);
+                    if found.is_none_or(|found| !wanted.contains(&found)) {
+                        return Err(WrongType.into());
+                    }
+                    return Ok(whole_or_give_up(Paged::of_entry(entry)));
                 }
                 Found::Live(entry) if is_paged(&entry) => break,
                 // No argument names it: a pattern of SORT does.

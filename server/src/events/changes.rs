@@ -221,6 +221,13 @@ impl Changes {
         self.looks = (0, 0);
     }
 
+    /// True when somebody may wait for what was written.
+    #[inline]
+    #[must_use]
+    pub fn are_awaited(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
     /// Keys that may have elements for waiters, in the order of the writes.
     #[inline]
     #[must_use]

@@ -19,6 +19,9 @@ const TIMED_TOGETHER: usize = 64;
 /// Requests that share an answer to whether writes are allowed. One batch may have more.
 pub(super) const GRANTED: usize = 64;
 
+/// Longer requests do not share a transaction with others: they may go to another device than those.
+const JOINED_MAX_BYTES: u32 = 1024;
+
 /// Larger keys and values take the long way, where their size is checked.
 const LONG_WAY_BYTES: usize = 64 * 1024;
 
@@ -69,6 +72,14 @@ impl Kind {
         }
     }
 
+    /// The row of a command of the short path that is neither a plain GET nor a plain SET.
+    fn short(self) -> Option<&'static CommandSpec> {
+        match self {
+            Self::Short(spec) => Some(spec),
+            _ => None,
+        }
+    }
+
     /// True for requests that are timed together with others.
     fn is_timed_together(self) -> bool {
         match self {
@@ -84,6 +95,8 @@ impl Kind {
 struct Asked {
     may_write: Option<bool>,
     bounds: Option<RequestBounds>,
+    /// Requests before this one each have a transaction of their own.
+    apart_until: usize,
 }
 
 impl Asked {
@@ -123,7 +136,7 @@ pub(super) struct BatchRun<'a> {
     pub(super) last: &'a mut &'static str,
 }
 
-impl BatchRun<'_> {
+impl<'a> BatchRun<'a> {
     /// Executes the requests in order. `Some((index, why))` if the one at `index` did not run; no
     /// reason means that the replies should be sent first, or that the connection has used its [`Slice`](super::worker::Slice).
     pub(super) fn run(&mut self) -> Option<(usize, Option<Outcome>)> {
@@ -145,7 +158,8 @@ impl BatchRun<'_> {
         // These requests.
         let mut plain = 0..0;
         let mut stop = None;
-        for index in 0..self.worker.batch.requests.len() {
+        let mut index = 0;
+        while index < self.worker.batch.requests.len() {
             if self.worker.reply.whole_len() > TURN_REPLY_BYTES
                 || (self.worker.slice.is_over && index > 0)
             {
@@ -161,15 +175,20 @@ impl BatchRun<'_> {
             if way == Way::Queue && self.queue(kind, &mut asked, index, &request) {
                 *self.commands += 1;
                 *self.last = kind.name();
+                index += 1;
                 continue;
             }
-            if way == Way::Short && self.run_plain(kind, &mut asked, index, &request) {
-                *self.commands += 1;
-                *self.last = kind.name();
+            let most = together - plain.len();
+            if way == Way::Short
+                && let ran @ 1.. = self.run_plain(kind, &mut asked, index, (&request, most))
+            {
+                *self.commands += ran as u64;
                 if plain.is_empty() {
                     plain.start = index;
                 }
-                plain.end = index + 1;
+                index += ran;
+                plain.end = index;
+                *self.last = self.worker.plan[index - 1].kind.name();
                 if plain.len() >= together || !kind.is_timed_together() {
                     begun = self.record_stats(plain, begun);
                     plain = 0..0;
@@ -202,6 +221,7 @@ impl BatchRun<'_> {
                 Kind::Get | Kind::Set => worker.executor.table().find(args.get(0)),
             };
             *self.last = spec.map_or("NULL", |spec| spec.name);
+            index += 1;
             if self.client.closing {
                 break;
             }
@@ -289,7 +309,11 @@ impl BatchRun<'_> {
             worker.plan.push(Plan { kind, hash, content_bytes });
         }
         if several {
-            for plan in worker.plan.iter().filter(|plan| plan.hash != 0) {
+            let mut before = 0;
+            for plan in &worker.plan {
+                if std::mem::replace(&mut before, plan.hash) == plan.hash || plan.hash == 0 {
+                    continue;
+                }
                 engine.prefetch_entry(plan.hash, plan.content_bytes);
                 if matches!(plan.kind, Kind::Short(spec) if spec.traits.has(Traits::DELETES)) {
                     engine.prefetch_removal(plan.hash);
@@ -346,17 +370,54 @@ impl BatchRun<'_> {
         Executor::fast_queue(self.client, request, max_bytes, &mut worker.reply)
     }
 
-    /// Runs a request on the short path; false if it must take the long one.
+    /// How many requests from this one on, `most` at most, may run in one transaction: they are short, on one key, and their user may
+    /// make them.
+    #[inline]
+    fn joined(&mut self, asked: &mut Asked, index: usize, most: usize) -> usize {
+        let hash = self.worker.plan[index].hash;
+        let end = (index + most).min(self.worker.plan.len());
+        if index + 1 >= end || self.worker.plan[index + 1].hash != hash {
+            return 1;
+        }
+        let Some(key) = self.key_to_join(index).filter(|_| Executor::joins(self.client)) else {
+            return 1;
+        };
+        let mut next = index + 1;
+        while next < end
+            && self.worker.plan[next].hash == hash
+            && self.key_to_join(next) == Some(key)
+            && {
+                let (kind, request) =
+                    (self.worker.plan[next].kind, self.worker.batch.requests[next]);
+                self.is_permitted(kind, asked, &request)
+            }
+        {
+            next += 1;
+        }
+        next - index
+    }
+
+    /// The key of a request that may share a transaction with others on it.
+    fn key_to_join(&self, at: usize) -> Option<&'a [u8]> {
+        let (plan, request) = (&self.worker.plan[at], &self.worker.batch.requests[at]);
+        let joins = plan.kind.short().is_some_and(CommandSpec::shares_transaction)
+            && request.end - request.start <= JOINED_MAX_BYTES;
+        let (start, end) = *self.worker.batch.args(request).get(1).filter(|_| joins)?;
+        self.buf.get(start as usize..end as usize)
+    }
+
+    /// Runs requests on the short path, `most` at most; answers how many. 0: this one must take the long one.
     fn run_plain(
         &mut self,
         kind: Kind,
         asked: &mut Asked,
         index: usize,
-        request: &Request,
-    ) -> bool {
+        (request, most): (&Request, usize),
+    ) -> usize {
         if !self.is_permitted(kind, asked, request) {
-            return false;
+            return 0;
         }
+        let joined = if index < asked.apart_until { 1 } else { self.joined(asked, index, most) };
         let worker = &mut *self.worker;
         let args = Args::new(self.buf, worker.batch.args(request));
         let hash = worker.plan[index].hash;
@@ -375,7 +436,7 @@ impl BatchRun<'_> {
                 };
                 let (key, value) = (args.get(1), args.get(2));
                 if value.len() > LONG_WAY_BYTES || key.len() > LONG_WAY_BYTES.min(KEY_MAX_BYTES) {
-                    return false;
+                    return 0;
                 }
                 let now_ms = self.now_ms;
                 let client = &mut *self.client;
@@ -385,21 +446,37 @@ impl BatchRun<'_> {
             Kind::Short(spec) => {
                 let bounds = asked.bounds(server, self.client);
                 if u64::from(request.end - request.start) > bounds.unasked_max_bytes {
-                    return false;
+                    return 0;
                 }
-                let range = as_logged(self.buf, request, worker.batch.args(request));
-                let args = args.logged_as(range).hashed(hash);
                 let times = (self.now_ms, bounds.reply_max_bytes);
-                worker.executor.run_short(server, self.client, (spec, args), out, times)
+                let (batch, plan, buf) = (&worker.batch, &worker.plan, self.buf);
+                let request = |at: usize| {
+                    let (plan, request) = (&plan[at], &batch.requests[at]);
+                    let range = as_logged(buf, request, batch.args(request));
+                    let args = Args::new(buf, batch.args(request)).logged_as(range);
+                    (plan.kind.short().unwrap_or(spec), args.hashed(plan.hash))
+                };
+                if joined > 1 {
+                    let requests = (index..index + joined).map(request);
+                    let ran =
+                        worker.executor.run_together(server, self.client, requests, out, times);
+                    if let Some((ran, required)) = ran {
+                        *self.required = required.max(*self.required);
+                        return ran;
+                    }
+                    // One of them has met what it will meet again by itself.
+                    asked.apart_until = index + joined;
+                }
+                worker.executor.run_short(server, self.client, request(index), out, times)
             }
             Kind::Other(_) => None,
         };
         match required {
             Some(required) => {
                 *self.required = required.max(*self.required);
-                true
+                1
             }
-            None => false,
+            None => 0,
         }
     }
 }

@@ -274,7 +274,8 @@ fn what_is_due_among_the_keys_of_a_del_is_logged_by_itself() {
         "HPEXPIRE i 50 FIELDS 1 f",
     ];
     let reads = [before.map(words).into(), vec![words("DEL a none due b h i c a")]];
-    let (short, long) = (short_way(Terms::PLAIN, &reads), long_way(Terms::PLAIN, &reads));
+    let terms = Terms { without: Some(Step::Joining), ..Terms::PLAIN };
+    let (short, long) = (short_way(terms, &reads), long_way(terms, &reads));
     short.assert_same(&long, "DEL");
     assert!(short.replies.ends_with(b":4\r\n"));
     let logged = ["DEL a none", "DEL due", "DEL b", "HDEL h f", "DEL h", "HDEL i f", "DEL i c a"];

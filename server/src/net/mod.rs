@@ -7,6 +7,8 @@ mod connection;
 mod early;
 mod handed_over;
 mod helper;
+#[cfg(test)]
+mod joined_tests;
 mod listener;
 mod offload;
 mod output;

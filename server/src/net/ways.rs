@@ -11,6 +11,7 @@ use crate::resp::{Limits, Reply, Scanner, command_bytes, pack};
 use crate::server::Server;
 use crate::session::Session;
 use crate::session::outbox::Parcel;
+use crate::value::thresholds::Thresholds;
 use sexton_config::profile::DeviceProfile;
 use sexton_config::value::Events;
 use sexton_engine::{
@@ -119,11 +120,13 @@ pub(super) struct Terms {
     pub(super) drawn: Option<u64>,
     /// The short way leaves this out.
     pub(super) without: Option<Step>,
+    /// Collections above so many bytes lie in pages.
+    pub(super) inline_bytes: Option<u64>,
 }
 
 impl Terms {
     pub(super) const PLAIN: Self =
-        Self { rules: "", slower_than_us: -1, drawn: None, without: None };
+        Self { rules: "", slower_than_us: -1, drawn: None, without: None, inline_bytes: None };
 }
 
 /// Waits for nothing.
@@ -236,6 +239,10 @@ impl World {
         server.observe.slowlog.set_threshold_us(terms.slower_than_us);
         server.observe.slowlog.set_len_max(10_000);
         server.events.switch.set(Events::parse(b"KEA").expect("classes"));
+        if let Some(inline_bytes) = terms.inline_bytes {
+            let thresholds = &server.settings.thresholds;
+            thresholds.set(Thresholds { inline_bytes, ..thresholds.now() });
+        }
         let listener = Arc::new(Session::default());
         server.events.pubsub.subscribe(Kind::Pattern, b"__key*", &listener);
         let watchers = watch_all(&server);

@@ -48,6 +48,7 @@ class Grammar:
         self.available = available
         self.dump = dump
         self.in_multi = [False] * 3
+        self.stays = None
         table = [(name, weight, method) for name, weight, method in self.table() if self.known(name)]
         self.names = [row[0] for row in table]
         self.weights = [row[1] for row in table]
@@ -62,10 +63,17 @@ class Grammar:
         return self.rng.random() * 100 < percent
 
     def key(self):
+        if self.stays is not None and self.chance(85):
+            return self.stays
         return self.rng.choice(KEYS) if self.chance(30) else self.rng.choice(STRING_KEYS[:5])
 
     def key_of(self, family):
-        """A key of the family, or rarely any other."""
+        """A key of the family, or rarely any other; one that stays, where the batch is on one."""
+        if self.stays is not None:
+            if self.stays not in FAMILY_KEYS[family]:
+                self.stays = self.rng.choice(FAMILY_KEYS[family])
+            if self.chance(92):
+                return self.stays
         return self.key() if self.chance(6) else self.rng.choice(FAMILY_KEYS[family])
 
     def keys(self, low=1, high=4):
@@ -429,12 +437,19 @@ class Grammar:
         while len(steps) < commands:
             batch += 1
             self.conn = self.rng.choice([0, 0, 0, 1, 1, 2])
+            methods, weights = self.methods, self.weights
+            self.stays = None
+            if pipelined and self.chance(40):
+                # Related commands on one key, one behind the other: such share a transaction.
+                at = self.rng.randrange(len(methods))
+                methods, weights = (row[max(at - 6, 0) : at + 7] for row in (methods, weights))
+                self.stays = self.rng.choice(STRING_KEYS[:5])
             for _ in range(self.rng.choice([1, 2, 5, 16, 40]) if pipelined else self.rng.randint(1, 6)):
                 roll = self.rng.random()
                 if self.in_multi[self.conn] and roll < 0.15:
                     made = self.end(b"EXEC" if roll < 0.13 else b"DISCARD")
                 else:
-                    made = self.rng.choices(self.methods, self.weights)[0]()
+                    made = self.rng.choices(methods, weights)[0]()
                 # An argument dropped from a key that is about to expire would let it live on, one dropped behind a random
                 # choice would let its outcome stay.
                 mutable = not any(step.kind == "wait" or len(made) > 1 and step.tag in (LENGTH, SHAPE) for step in made)
