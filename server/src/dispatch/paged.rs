@@ -319,7 +319,11 @@ impl Ctx<'_, '_> {
         popped
     }
 
+    #[inline]
     fn access_kept(&mut self, key: &[u8]) -> Option<u32> {
+        if !self.server.eviction.access.is_lfu() {
+            return None;
+        }
         let (key, server, now_ms) = (self.key_in(self.client.db, key), self.server, self.now_ms);
         let tx = self.tx.as_deref_mut().expect("command class has a transaction");
         super::entry::kept_access(server, &self.client.session, tx, key, now_ms)

@@ -179,11 +179,13 @@ impl Executor {
         let latched = Latched::Hashes(&self.hashes);
         let mut tx = server.engine.begin_unless(latched, occupied, &mut self.tx_buf)?;
         let changes = &mut self.changes;
-        let (mut count, mut has_written) = (0, false);
+        let (mut count, mut has_written, mut is_found) = (0, false, false);
         let last_called = loop {
             let begun = out.len();
-            let cold = cold_keys_before(server, client.db, spec, args, &self.hashes, &mut tx);
-            let called = if cold.is_empty() {
+            let is_here = is_found
+                || cold_keys_before(server, client.db, spec, args, &self.hashes, &mut tx)
+                    .is_empty();
+            let called = if is_here {
                 out.limit(reply_max_bytes);
                 let tx = Some(&mut tx);
                 let args = args.with_key_hashes(&self.hashes, 1);
@@ -221,7 +223,7 @@ impl Executor {
             self.fast.joined.push(spec);
             (spec, args) = next;
             let slot = server.engine.slot_of(client.db);
-            tx.stays_with(Key { slot, bytes: args.get(1), hash: self.hashes[0] });
+            is_found = tx.stays_with(Key { slot, bytes: args.get(1), hash: self.hashes[0] });
         };
         let required = commit(server, tx, changes, Scope::Keys, &self.hashes);
         if count > 1 && !has_written && untellable(server, required).is_some() {

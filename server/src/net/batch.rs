@@ -277,15 +277,25 @@ impl<'a> BatchRun<'a> {
         let worker = &mut *self.worker;
         let several = worker.batch.requests.len() > 1;
         worker.plan.clear();
+        // A batch mostly has the same command again and again.
+        let mut known: Option<(&[u8], &'static CommandSpec)> = None;
         for request in &worker.batch.requests {
             let args = Args::new(self.buf, worker.batch.args(request));
             let name = args.get(0);
+            let mut find = |name| match known {
+                Some((before, spec)) if before == name => Some(spec),
+                _ => {
+                    let spec = worker.executor.table().find(name)?;
+                    known = Some((name, spec));
+                    Some(spec)
+                }
+            };
             // The position of its first key in most commands.
             let mut key_at = 1;
             let kind = match (name, args.len()) {
                 ([b'G' | b'g', b'E' | b'e', b'T' | b't'], 2) => Kind::Get,
                 ([b'S' | b's', b'E' | b'e', b'T' | b't'], 3) => Kind::Set,
-                (name, len) => match worker.executor.table().find(name) {
+                (name, len) => match find(name) {
                     Some(spec) if spec.is_short() && spec.accepts(len) => Kind::Short(spec),
                     Some(spec) => {
                         key_at = spec.key_count.map_or(1, |at| at + 1);

@@ -600,3 +600,34 @@ fn a_store_that_has_no_cemetery_takes_no_pages() {
         harness::open_as(&dir, SyncPolicy::EverySec, DeleteMode::Tombstones).expect("opens");
     assert!(engine.new_collection().is_err());
 }
+
+/// More pages than an operation keeps in mind where they are.
+#[test]
+fn an_operation_sees_what_it_has_made_of_many_pages() {
+    const MANY: u64 = 500;
+    let dir = TempDir::new("paged-many");
+    let engine = open(&dir);
+    let cid = engine.new_collection().expect("a store with pages");
+    let root = key(&engine, 0, b"many");
+    let mut buf = TxBuf::default();
+    let mut tx = engine.begin(Latched::Hashes(&[root.hash]), &mut buf);
+    let mut pages = tx.pages(root, cid);
+    let page = |number| PageId { part: PartKind::Hash, number };
+    for number in 0..MANY {
+        pages.add(page(number), &number.to_le_bytes());
+    }
+    for number in (0..MANY).step_by(3) {
+        pages.remove(page(number));
+    }
+    for number in (0..MANY).step_by(5).filter(|number| number % 3 != 0) {
+        pages.edit(page(number)).expect("was added").splice(0..4, b"changed");
+    }
+    for number in 0..MANY {
+        let expected = match number {
+            _ if number % 3 == 0 => None,
+            _ if number % 5 == 0 => Some([&b"changed"[..], &number.to_le_bytes()[4..]].concat()),
+            _ => Some(number.to_le_bytes().to_vec()),
+        };
+        assert_eq!(pages.read(page(number)).ok().map(<[u8]>::to_vec), expected, "{number}");
+    }
+}

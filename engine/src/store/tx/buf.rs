@@ -107,13 +107,16 @@ impl LocatedKey {
         self.own == Some(Self::bytes_of(key)) && self.hash == key.hash
     }
 
-    /// The same key has its bytes here, too.
+    /// The same key has its bytes here, too. False where this transaction has not found it.
     #[inline]
-    pub(super) fn is_also(&mut self, key: Key<'_>) {
+    pub(super) fn is_also(&mut self, key: Key<'_>) -> bool {
         let now = Self::bytes_of(key);
-        if self.hash == key.hash && self.own.is_some_and(|own| (own.0, own.2) == (now.0, now.2)) {
+        let is_it =
+            self.hash == key.hash && self.own.is_some_and(|own| (own.0, own.2) == (now.0, now.2));
+        if is_it {
             self.own = Some(now);
         }
+        is_it
     }
 
     /// The transaction is over: the bytes may be those of another key.

@@ -34,17 +34,24 @@ pub(super) struct Changes {
 }
 
 impl Changes {
-    #[inline]
-    pub(super) fn is_empty(&self) -> bool {
-        self.list.is_empty()
-    }
-
     /// Which of the changes is the page's.
     pub(super) fn place(&self, page: PageId) -> Option<usize> {
         if self.list.len() <= FEW {
             return self.list.iter().position(|(other, _)| *other == page);
         }
         self.places.get(&page).copied()
+    }
+
+    /// True where nothing has changed.
+    #[inline]
+    pub(super) fn are_none(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// True when no page gets another block, and none comes or goes.
+    #[inline]
+    pub(super) fn are_in_place(&self) -> bool {
+        self.list.iter().all(|(_, change)| matches!(change, Change::InPlace(_) | Change::Nothing))
     }
 
     /// True when the collection gets pages that it did not have.
@@ -88,6 +95,14 @@ impl Changes {
     pub(super) fn give_back(&mut self) {
         if self.list.capacity() > MANY {
             *self = Self::default();
+        }
+    }
+
+    /// Forgets all, and keeps the memory.
+    #[inline]
+    pub(super) fn clear(&mut self) {
+        if !self.list.is_empty() {
+            drop(self.drain());
         }
     }
 

@@ -16,7 +16,7 @@ const KEPT_MAX_BYTES: usize = 256 << 10;
 const CHANGING_BYTES: usize = 16;
 
 /// A block that is changed again is looked for among this many that are held.
-const HELD_REACH: usize = 4;
+const HELD_REACH: usize = 8;
 
 /// The latches that are held, and the hash of the key whose latch guards a block.
 pub(super) type Latches<'l, 'e> = (&'l mut Guards<'e>, u64);

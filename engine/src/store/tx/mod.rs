@@ -256,12 +256,10 @@ impl<'e> Tx<'e> {
 
     /// The next command is on the key of the one before, whose bytes are elsewhere: it is known where that is.
     ///
-    /// The key that was found last must be this one, or have another hash.
+    /// The key that was found last must be this one, or have another hash. True if it was found: it is not cold.
     #[inline]
-    pub fn stays_with(&mut self, key: Key<'_>) {
-        if let Some(known) = &mut self.buf.located {
-            known.is_also(key);
-        }
+    pub fn stays_with(&mut self, key: Key<'_>) -> bool {
+        self.buf.located.as_mut().is_some_and(|known| known.is_also(key))
     }
 
     /// Where this transaction has found a key.

@@ -1,10 +1,11 @@
 //! The pages of one collection within a transaction, as the structures of [`crate::page`] ask for them.
 
 use super::Tx;
-use super::changes::{Change, Changes};
+use super::changes::Change;
 use super::edits::Edits;
 use super::guards::Guards;
 use super::paged::FoundPage;
+use super::seen::Look;
 use crate::dram::{EntryRef, Located, Table};
 use crate::key::{Key, Meta};
 use crate::page::long_string::is_full_page;
@@ -29,8 +30,6 @@ pub struct TxPages<'t, 'e, 'k> {
     root: Key<'k>,
     cid: u64,
     epoch: Epoch,
-    /// Given back to the buffers of the transaction, with its memory.
-    changes: Changes,
     /// Those of the transaction's edits that were there before.
     edits_before: usize,
     /// And of the blocks that they hold.
@@ -43,9 +42,9 @@ impl<'e> Tx<'e> {
         self.buf.journal.edits.seal();
         let (epoch, edits) = (self.engine.epoch(), &self.buf.journal.edits);
         let (edits_before, held_before) = (edits.len(), edits.held());
-        let changes = std::mem::take(&mut self.buf.changes);
+        debug_assert!(self.buf.changes.are_none(), "they go with their operation");
         self.buf.seen.begin(cid);
-        TxPages { tx: self, root, cid, epoch, changes, edits_before, held_before }
+        TxPages { tx: self, root, cid, epoch, edits_before, held_before }
     }
 }
 
@@ -69,10 +68,23 @@ impl TxPages<'_, '_, '_> {
     /// As [`crate::Engine::new_collection`]; nothing is written then.
     pub fn put(mut self, meta: Meta, descriptor: &[u8]) -> Result<(), EngineError> {
         self.tx.engine.check_takes_pages()?;
-        if self.changes.has_new() {
+        if !self.tx.buf.changes.are_in_place() {
+            self.put_changed(descriptor);
+        }
+        let root = (self.root, self.cid);
+        self.tx.put_descriptor(root, meta, descriptor, self.edits_before);
+        // What is taken back from here on is the journal's.
+        (self.edits_before, self.held_before) = (usize::MAX, usize::MAX);
+        Ok(())
+    }
+
+    /// Writes the pages that have other blocks now, or none any more.
+    fn put_changed(&mut self, descriptor: &[u8]) {
+        let mut changes = std::mem::take(&mut self.tx.buf.changes);
+        if changes.has_new() {
             self.tx.part_pages((self.root, self.cid), descriptor);
         }
-        for (page, change) in self.changes.drain() {
+        for (page, change) in changes.drain() {
             let key = PageKey::new(self.root.slot, self.cid, page.into());
             match change {
                 Change::New(block) | Change::Changed(block) => {
@@ -82,11 +94,8 @@ impl TxPages<'_, '_, '_> {
                 Change::Removed => self.tx.remove_page(self.root, &key),
             }
         }
-        let root = (self.root, self.cid);
-        self.tx.put_descriptor(root, meta, descriptor, self.edits_before);
-        // What is taken back from here on is the journal's.
-        (self.edits_before, self.held_before) = (usize::MAX, usize::MAX);
-        Ok(())
+        // Given back with its memory.
+        self.tx.buf.changes = changes;
     }
 }
 
@@ -99,8 +108,7 @@ impl Drop for TxPages<'_, '_, '_> {
         if edits.held() > self.held_before {
             edits.let_go(self.held_before);
         }
-        drop(self.changes.drain());
-        self.tx.buf.changes = std::mem::take(&mut self.changes);
+        self.tx.buf.changes.clear();
     }
 }
 
@@ -111,20 +119,21 @@ impl<'e> Pages for TxPages<'_, 'e, '_> {
         Self: 'a;
 
     fn read(&self, page: PageId) -> Result<&[u8], PageError> {
-        match self.place(page) {
-            None => self.entry(page).map(|entry| entry.value()),
-            Some(place) => {
-                let bytes = self.changes.at(place).bytes(&self.tx.buf.journal.edits);
+        match self.look(page) {
+            Look::Unchanged(at) => self.entry(page, at).map(|entry| entry.value()),
+            Look::Changed(place) => {
+                let buf = &self.tx.buf;
+                let bytes = buf.changes.at(place).bytes(&buf.journal.edits);
                 bytes.ok_or(PageError::Absent(page))
             }
         }
     }
 
     fn edit(&mut self, page: PageId) -> Result<TxEdit<'_, 'e>, PageError> {
-        let place = match self.place(page) {
-            Some(place) => place,
-            None => {
-                let entry = self.entry(page)?;
+        let place = match self.look(page) {
+            Look::Changed(place) => place,
+            Look::Unchanged(at) => {
+                let entry = self.entry(page, at)?;
                 let edits = &self.tx.buf.journal.edits;
                 let change = match edits.held_of(&entry) {
                     Some(held) => Change::InPlace(held),
@@ -136,22 +145,23 @@ impl<'e> Pages for TxPages<'_, 'e, '_> {
                 self.replace(page, change)
             }
         };
-        match self.changes.at_mut(place) {
+        let (latches, buf) = (&mut self.tx.guards, &mut *self.tx.buf);
+        match buf.changes.at_mut(place) {
             Change::Removed => Err(PageError::Absent(page)),
             change => Ok(TxEdit {
                 change,
-                latches: &mut self.tx.guards,
+                latches,
                 root_hash: self.root.hash,
                 epoch: self.epoch,
                 whole_bytes: 0,
-                edits: &mut self.tx.buf.journal.edits,
+                edits: &mut buf.journal.edits,
             }),
         }
     }
 
     fn add(&mut self, page: PageId, payload: &[u8]) {
         let block = self.tx.block_for(page, payload, self.epoch);
-        let made = match self.changes.get(page) {
+        let made = match self.tx.buf.changes.get(page) {
             Some(Change::New(_)) | None => Change::New(block),
             Some(_) => Change::Changed(block),
         };
@@ -159,7 +169,7 @@ impl<'e> Pages for TxPages<'_, 'e, '_> {
     }
 
     fn remove(&mut self, page: PageId) {
-        let change = match self.changes.get(page) {
+        let change = match self.tx.buf.changes.get(page) {
             // Of what was new nobody has heard: it needs no grave (X2).
             Some(Change::New(_)) => Change::Nothing,
             _ => Change::Removed,
@@ -169,19 +179,26 @@ impl<'e> Pages for TxPages<'_, 'e, '_> {
 }
 
 impl TxPages<'_, '_, '_> {
-    /// Where among the changes the page is, if this operation has changed it.
+    /// Where the page is: among the changes, if this operation has changed it, or in a table.
     #[inline]
-    fn place(&self, page: PageId) -> Option<usize> {
-        if self.changes.is_empty() {
-            return None;
+    fn look(&self, page: PageId) -> Look {
+        match self.tx.buf.seen.look(page).unwrap_or_else(|| self.search(page)) {
+            Look::Changed(place) if matches!(self.tx.buf.changes.at(place), Change::Nothing) => {
+                Look::Unchanged(None)
+            }
+            look => look,
         }
+    }
+
+    /// The same of a page that must be searched for.
+    #[cold]
+    fn search(&self, page: PageId) -> Look {
         let seen = &self.tx.buf.seen;
-        let place = seen.changed(page).or_else(|| {
-            let place = self.changes.place(page)?;
-            seen.note_changed(page, place);
-            Some(place)
-        });
-        place.filter(|place| !matches!(self.changes.at(*place), Change::Nothing))
+        let Some(place) = self.tx.buf.changes.place(page) else {
+            return Look::Unchanged(seen.in_table(page));
+        };
+        seen.note_changed(page, place);
+        Look::Changed(place)
     }
 
     /// The table of pages that has this one, if it is in memory.
@@ -191,10 +208,11 @@ impl TxPages<'_, '_, '_> {
         table.ok_or(PageError::Missing(page))
     }
 
-    /// The page as it is in memory, without the changes of this operation.
-    fn entry(&self, page: PageId) -> Result<EntryRef<'_>, PageError> {
-        let (table, seen) = (self.table(page)?, &self.tx.buf.seen);
-        match seen.in_table(page) {
+    /// The page as it is in memory, without the changes of this operation. It was seen at the place `seen_at`.
+    #[inline]
+    fn entry(&self, page: PageId, seen_at: Option<Located>) -> Result<EntryRef<'_>, PageError> {
+        let table = self.table(page)?;
+        match seen_at {
             Some(at) if table.stands(at) => Ok(table.use_entry(at)),
             seen_at => self.find_entry(table, page, seen_at),
         }
@@ -222,7 +240,7 @@ impl TxPages<'_, '_, '_> {
 
     /// Notes what becomes of a page; answers its place among the changes.
     fn replace(&mut self, page: PageId, change: Change) -> usize {
-        let place = self.changes.replace(page, change);
+        let place = self.tx.buf.changes.replace(page, change);
         self.tx.buf.seen.note_changed(page, place);
         place
     }

@@ -30,6 +30,15 @@ struct Seen {
     change: Cell<usize>,
 }
 
+/// What an operation knows of a page.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Look {
+    /// The operation has changed it: its place among the changes.
+    Changed(usize),
+    /// It has not. Where a page of this name was in a table, if that was seen.
+    Unchanged(Option<Located>),
+}
+
 /// The pages that were seen last.
 pub(super) struct SeenPages {
     /// Apart from the other buffers of a transaction, which short commands want close together.
@@ -38,12 +47,14 @@ pub(super) struct SeenPages {
     cid: u64,
     /// Operations so far.
     operation: u64,
+    /// The last operation of which a changed page has lost its place here to another page.
+    lost: Cell<u64>,
 }
 
 impl Default for SeenPages {
     fn default() -> Self {
         let seen = Box::new(array::from_fn(|_| Seen::default()));
-        Self { seen, cid: 0, operation: 0 }
+        Self { seen, cid: 0, operation: 0, lost: Cell::new(0) }
     }
 }
 
@@ -81,9 +92,23 @@ impl SeenPages {
         let own = Some((cid, page));
         if seen.page.replace(own) != own {
             seen.in_table.set(None);
-            seen.operation.set(0);
+            if seen.operation.replace(0) == self.operation {
+                self.lost.set(self.operation);
+            }
         }
         seen
+    }
+
+    /// What is known of a page; `None` where the changes must be looked through for it.
+    #[inline]
+    pub(super) fn look(&self, page: PageId) -> Option<Look> {
+        match self.known(page) {
+            Some(seen) if seen.operation.get() == self.operation => {
+                Some(Look::Changed(seen.change.get()))
+            }
+            _ if self.lost.get() == self.operation => None,
+            seen => Some(Look::Unchanged(seen.and_then(|seen| seen.in_table.get()))),
+        }
     }
 
     /// Where a page of this name was in a table.
@@ -103,13 +128,7 @@ impl SeenPages {
         self.for_note(cid, page).in_table.set(Some(at));
     }
 
-    /// Its place among the changes of this operation, if it was seen there.
-    #[inline]
-    pub(super) fn changed(&self, page: PageId) -> Option<usize> {
-        let seen = self.known(page)?;
-        (seen.operation.get() == self.operation).then(|| seen.change.get())
-    }
-
+    /// Each page that an operation changes is noted with its place among the changes.
     #[inline]
     pub(super) fn note_changed(&self, page: PageId, place: usize) {
         let seen = self.for_note(self.cid, page);
