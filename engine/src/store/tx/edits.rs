@@ -176,8 +176,8 @@ impl Edits {
     /// Changes the block of the last edit, which keeps all that was there. The latch is held, and the epoch is the block's.
     fn splice_kept(&mut self, range: Range<usize>, new: &[u8]) -> bool {
         let Some(last) = self.list.last_mut() else { return false };
-        // SAFETY: as in `splice`, whose conditions hold.
         let block = &self.blocks[last.block.0];
+        // SAFETY: as in `splice`, whose conditions hold.
         let done = unsafe { block.splice(range, new) };
         last.new_len = block.bytes().len();
         done
