@@ -20,7 +20,7 @@ const TIMED_TOGETHER: usize = 64;
 pub(super) const GRANTED: usize = 64;
 
 /// Longer requests do not share a transaction with others: they may go to another device than those.
-const JOINED_MAX_BYTES: u32 = 1024;
+const JOINED_MAX_BYTES: u64 = 1024;
 
 /// Larger keys and values take the long way, where their size is checked.
 const LONG_WAY_BYTES: usize = 64 * 1024;
@@ -389,29 +389,31 @@ impl<'a> BatchRun<'a> {
         if index + 1 >= end || self.worker.plan[index + 1].hash != hash {
             return 1;
         }
-        let Some(key) = self.key_to_join(index).filter(|_| Executor::joins(self.client)) else {
+        let max_bytes = asked.bounds(self.server, self.client).unasked_max_bytes;
+        let max_bytes = max_bytes.min(JOINED_MAX_BYTES);
+        let key = self.key_to_join(index, max_bytes).filter(|_| Executor::joins(self.client));
+        if key.is_none() {
             return 1;
-        };
+        }
         let mut next = index + 1;
         while next < end
             && self.worker.plan[next].hash == hash
-            && self.key_to_join(next) == Some(key)
-            && {
-                let (kind, request) =
-                    (self.worker.plan[next].kind, self.worker.batch.requests[next]);
-                self.is_permitted(kind, asked, &request)
-            }
+            && self.key_to_join(next, max_bytes) == key
         {
+            let (kind, request) = (self.worker.plan[next].kind, self.worker.batch.requests[next]);
+            if !self.is_permitted(kind, asked, &request) {
+                break;
+            }
             next += 1;
         }
         next - index
     }
 
-    /// The key of a request that may share a transaction with others on it.
-    fn key_to_join(&self, at: usize) -> Option<&'a [u8]> {
+    /// The key of a request of at most so many bytes that may share a transaction with others on it.
+    fn key_to_join(&self, at: usize, max_bytes: u64) -> Option<&'a [u8]> {
         let (plan, request) = (&self.worker.plan[at], &self.worker.batch.requests[at]);
         let joins = plan.kind.short().is_some_and(CommandSpec::shares_transaction)
-            && request.end - request.start <= JOINED_MAX_BYTES;
+            && u64::from(request.end - request.start) <= max_bytes;
         let (start, end) = *self.worker.batch.args(request).get(1).filter(|_| joins)?;
         self.buf.get(start as usize..end as usize)
     }
