@@ -12,15 +12,23 @@ use crate::keyspace::{Extent, Kind, WrongType};
 use crate::resp::Reply;
 use crate::value::ValueType;
 use sexton_engine::page::List;
-use sexton_engine::{EngineError, Entry, Found, Key, TxPages};
+use sexton_engine::{EngineError, Entry, Found, Key, Meta, TxPages};
 
 fn whole_or_give_up<T>(found: Result<T, EngineError>) -> T {
     found.unwrap_or_else(|error| give_up(error))
 }
 
+/// What has this meta is of one of these types.
+///
+/// # Errors
+/// WRONGTYPE.
+fn check_type(meta: Meta, wanted: &[ValueType]) -> Result<(), CommandError> {
+    let is_wanted = ValueType::of(meta.flags).is_some_and(|found| wanted.contains(&found));
+    if is_wanted { Ok(()) } else { Err(WrongType.into()) }
+}
+
 fn of_type(paged: Paged, wanted: &[ValueType]) -> Result<Paged, CommandError> {
-    let is_wanted = paged.value_type().is_some_and(|found| wanted.contains(&found));
-    if is_wanted { Ok(paged) } else { Err(WrongType.into()) }
+    check_type(paged.meta, wanted).map(|()| paged)
 }
 
 impl Ctx<'_, '_> {
@@ -106,10 +114,7 @@ impl Ctx<'_, '_> {
                     if purpose != Purpose::Write {
                         self.changes.count_lookup(true);
                     }
-                    let found = ValueType::of(entry.meta().flags);
-                    if found.is_none_or(|found| !wanted.contains(&found)) {
-                        return Err(WrongType.into());
-                    }
+                    check_type(entry.meta(), wanted)?;
                     return Ok(whole_or_give_up(Paged::of_entry(entry)));
                 }
                 Found::Live(entry) if is_paged(&entry) => break,
@@ -319,11 +324,7 @@ impl Ctx<'_, '_> {
         popped
     }
 
-    #[inline]
     fn access_kept(&mut self, key: &[u8]) -> Option<u32> {
-        if !self.server.eviction.access.is_lfu() {
-            return None;
-        }
         let (key, server, now_ms) = (self.key_in(self.client.db, key), self.server, self.now_ms);
         let tx = self.tx.as_deref_mut().expect("command class has a transaction");
         super::entry::kept_access(server, &self.client.session, tx, key, now_ms)

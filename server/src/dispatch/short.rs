@@ -192,7 +192,7 @@ impl Executor {
                 let mut ctx = Ctx { server, client, table, args, spec, out, tx, changes, now_ms };
                 call_here(&mut ctx, begun, together == 1)
             } else {
-                Err(Hindered::Here)
+                Err(Hindered::Elsewhere)
             };
             count += 1;
             has_written |= spec.flags.contains(Flags::WRITE);
@@ -254,7 +254,7 @@ enum Hindered {
     /// It was refused.
     Refused(CommandError),
     /// It must run in another way: by itself, or on the long way.
-    Here,
+    Elsewhere,
 }
 
 /// Runs a command in the transaction of `ctx`, which is its own, or that of several.
@@ -264,9 +264,9 @@ fn call_here(ctx: &mut Ctx<'_, '_>, mark: usize, is_own: bool) -> Result<Called,
         // The long way finds that again, and hands it to a helper thread.
         Ok(_) if ctx.client.long_reply.is_wanted() => {
             ctx.client.long_reply = LongReply::None;
-            Err(Hindered::Here)
+            Err(Hindered::Elsewhere)
         }
-        Ok(_) if ctx.out.is_cut() && !is_own => Err(Hindered::Here),
+        Ok(_) if ctx.out.is_cut() && !is_own => Err(Hindered::Elsewhere),
         Ok(called) => Ok(called),
         Err(error) => {
             let client = &mut *ctx.client;
@@ -274,11 +274,11 @@ fn call_here(ctx: &mut Ctx<'_, '_>, mark: usize, is_own: bool) -> Result<Called,
             let has_missed = !std::mem::take(&mut client.missed).is_empty();
             if !is_own {
                 client.is_heavy = false;
-                return Err(Hindered::Here);
+                return Err(Hindered::Elsewhere);
             }
             // The long way finds that again: what is missed is loaded, what is heavy handed over.
             Err(if client.is_heavy || has_missed {
-                Hindered::Here
+                Hindered::Elsewhere
             } else {
                 Hindered::Refused(error)
             })

@@ -2,7 +2,7 @@
 
 use super::Args;
 use super::client::Client;
-use super::paged_tests::bench;
+use super::paged_tests::cold_bench;
 use super::tests::{Bench, NOW_MS};
 use crate::resp::{PackedRequest, Reply, pack};
 use sexton_engine::Seq;
@@ -77,16 +77,8 @@ fn nothing_has_happened_where_a_reply_would_be_too_long() {
 
 #[test]
 fn nothing_has_happened_where_a_page_must_be_loaded() {
-    let mut bench = bench(200);
-    let mut client = bench.client();
-    let pairs: Vec<String> = (0..2000).map(|n| format!("f{n} v{n}")).collect();
-    bench.run(&mut client, &format!("HSET h {}", pairs.join(" ")));
-    bench.server.engine.flush().expect("flushed");
-    bench.server.engine.set_memory_bound(1);
-    for _ in 0..50 {
-        // The holder of a shard's latch evicts its excess.
-        bench.run(&mut client, "EXISTS h");
-    }
+    let (mut bench, mut client, evict) = cold_bench();
+    evict(&mut bench, &mut client);
     bench.server.engine.set_memory_bound(0);
     assert_eq!(bench.run(&mut client, "HGET h f77"), "$3\r\nv77\r\n");
     let lines = ["HSET h f77 new", "HGET h f77", "HGET h f1"];

@@ -21,7 +21,7 @@ const HELD_REACH: usize = 8;
 /// The latches that are held, and the hash of the key whose latch guards a block.
 pub(super) type Latches<'l, 'e> = (&'l mut Guards<'e>, u64);
 
-/// A block that edits change: held once for all edits of an operation, since counting holders costs as much as a small edit.
+/// A block that edits change: held once for those of a transaction, since counting holders costs as much as a small edit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Held(usize);
 
