@@ -12,7 +12,7 @@
 
 use super::bytes::{
     self, FLAG_BARE, FLAG_INTEGERS, FLAG_PAIRS, FLAG_TIMES, FLAG_WIDE, HEAD_BYTES, Offsets,
-    PAGE_ELEMENTS_MAX, damage, len_at, u64_at,
+    PAGE_ELEMENTS_MAX, damage, len_at, short_len, u64_at,
 };
 use super::external::{Length, Reference, Stored};
 use super::ints::{self, IntegerText};
@@ -171,11 +171,11 @@ impl<'p> HashPage<'p> {
             Form::Bare => {
                 let mut at = HEAD_BYTES;
                 for index in 0..self.len {
-                    let place = self.place(index, at)?;
-                    if self.key_at(&place) == key {
-                        return Ok(Some(place));
+                    let (own, end) = self.key_and_end(at)?;
+                    if own == key {
+                        return self.place(index, at).map(Some);
                     }
-                    at = place.entry.end;
+                    at = end;
                 }
                 Ok(None)
             }
@@ -301,6 +301,25 @@ impl<'p> HashPage<'p> {
         let value = bytes::range(payload, key.end, length.here)?;
         let (entry, external) = (at..value.end, length.external);
         Ok(Place { index, entry, value_len, time, value, external, due_ms })
+    }
+
+    /// The key of the entry whose bytes begin at `at`, and where the entry ends: what a search asks of each entry that it passes.
+    #[inline]
+    fn key_and_end(&self, at: usize) -> Result<(&'p [u8], usize), Damage> {
+        let payload = self.payload;
+        let mark = |at: usize| payload.get(at).and_then(|mark| short_len(*mark));
+        let value_len = if self.pairs { mark(at + 1) } else { Some(0) };
+        if let (Some(key_len), Some(value_len)) = (mark(at), value_len) {
+            let time_bytes = if self.has_times { TIME_BYTES } else { 0 };
+            let start = at + 1 + usize::from(self.pairs) + time_bytes;
+            let (key_end, end) = (start + key_len, start + key_len + value_len);
+            if end <= payload.len() {
+                return Ok((&payload[start..key_end], end));
+            }
+        }
+        // A long one, or a damaged one.
+        let place = self.place(0, at)?;
+        Ok((self.key_at(&place), place.entry.end))
     }
 
     fn key_at(&self, place: &Place) -> &'p [u8] {

@@ -95,6 +95,20 @@ fn count(id: PageId, payload: &[u8], at: usize) -> Result<u32, PageError> {
         .map_err(|_| wrong(id, "as many counts as the node has children"))
 }
 
+/// True if the node above the page at the end of `path` needs no change of other nodes without so many of its children, and with these.
+fn stays_one<P: Pages>(
+    pages: &P,
+    path: &Path,
+    (removed, added): (usize, &[Child]),
+) -> Result<bool, PageError> {
+    let Some((last, above)) = path.steps.split_last() else { return Ok(false) };
+    let node = node(pages, last.node)?;
+    let len = (node.len() + added.len()).saturating_sub(removed);
+    let bytes = node.children_bytes() + added.iter().map(node::child_bytes).sum::<usize>();
+    let least = if above.is_empty() { 1 } else { NODE_MIN };
+    Ok((least + 1..=CHILDREN_MAX).contains(&len) && bytes <= NODE_MAX_BYTES)
+}
+
 fn is_in_memory<P: Pages>(pages: &P, number: u64) -> bool {
     pages.is_in_memory(node_id(number)) && pages.is_in_memory(counts_id(number))
 }
@@ -334,6 +348,13 @@ impl Tree {
             let first = Child { number: path.page, count, bound: Bound::least() };
             return self.grow(pages, std::iter::once(first).chain(behind).collect());
         };
+        if stays_one(pages, path, (0, &behind))? {
+            let counts: Vec<u32> =
+                std::iter::once(count).chain(behind.iter().map(|child| child.count)).collect();
+            return self.edit_node(pages, path, (1, &counts), |node| {
+                node::insert(node, last.at + 1, &behind)
+            });
+        }
         let fills = if self.is_last(pages, path)? { Fills::Whole } else { Fills::Half };
         let mut children = children(pages, last.node)?;
         match children.get_mut(last.at) {
@@ -348,7 +369,37 @@ impl Tree {
     pub(super) fn remove<P: Pages>(&mut self, pages: &mut P, path: &Path) -> Result<(), PageError> {
         pages.remove(self.page_id(path.page));
         self.pages = self.pages.saturating_sub(1);
+        if let Some(last) = path.steps.last()
+            && stays_one(pages, path, (1, &[]))?
+        {
+            return self.edit_node(pages, path, (1, &[]), |node| node::remove(node, last.at));
+        }
         self.take_out(pages, &path.steps)
+    }
+
+    /// Changes the node above the page at the end of `path`, which stays one node: `change` does so with its children, and in place of the
+    /// counts of so many of them, from that of this page on, these come.
+    fn edit_node<P: Pages>(
+        &self,
+        pages: &mut P,
+        path: &Path,
+        (replaced, counts): (usize, &[u32]),
+        change: impl FnOnce(&mut P::Edit<'_>) -> Result<(), Damage>,
+    ) -> Result<(), PageError> {
+        let Some((last, above)) = path.steps.split_last() else { return Ok(()) };
+        let (id, counts_id) = (node_id(last.node), counts_id(last.node));
+        change(&mut pages.edit(id)?).map_err(at_page(id))?;
+        let counts: Vec<u8> = counts.iter().flat_map(|count| count.to_le_bytes()).collect();
+        let own = node::count_at(last.at)..node::count_at(last.at + replaced);
+        let count = {
+            let mut edit = pages.edit(counts_id)?;
+            if own.end > edit.bytes().len() {
+                return Err(wrong(counts_id, "as many counts as the node has children"));
+            }
+            edit.splice(own, &counts);
+            node::sum(edit.bytes())
+        };
+        self.set_count(pages, above, count)
     }
 
     fn take_out<P: Pages>(&mut self, pages: &mut P, steps: &[Step]) -> Result<(), PageError> {
@@ -389,6 +440,13 @@ impl Tree {
         count: u32,
     ) -> Result<(), PageError> {
         let Some((last, above)) = path.steps.split_last() else { return Ok(()) };
+        if stays_one(pages, path, (1, &[]))? {
+            let gone = node(pages, last.node)?.number(last.at + 1);
+            pages.remove(self.page_id(gone.map_err(at_page(node_id(last.node)))?));
+            self.pages = self.pages.saturating_sub(1);
+            return self
+                .edit_node(pages, path, (2, &[count]), |node| node::remove(node, last.at + 1));
+        }
         let mut children = children(pages, last.node)?;
         if last.at + 1 >= children.len() {
             return Err(wrong(node_id(last.node), "more children"));

@@ -64,7 +64,7 @@ pub struct TxBuf {
     pub(super) shared: Vec<SharedValue>,
     /// What those hold together.
     pub(super) shared_bytes: usize,
-    /// For what one operation makes of pages; empty between two.
+    /// What an operation makes of pages. They name blocks that the edits of the journal hold.
     pub(super) changes: Changes,
     /// The key that was found last.
     pub(super) located: Option<LocatedKey>,
@@ -213,6 +213,7 @@ impl TxBuf {
 
     pub(super) fn forget_operations(&mut self) {
         self.operations.clear();
+        self.changes.clear();
         self.journal.reset(BUF_KEEP_BYTES);
         if self.indexed > 0 {
             self.last_operation.clear();

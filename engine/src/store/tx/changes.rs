@@ -1,4 +1,7 @@
-//! What one operation has made of the pages of a collection.
+//! What operations have made of the pages of a collection.
+//!
+//! A page whose block has changed where it is lies in that block still when the operation is over. The next one of the transaction on the
+//! same collection finds it here, and does not look it up in a table.
 
 use super::edits::Held;
 use crate::page::PageId;
@@ -8,6 +11,9 @@ use std::collections::HashMap;
 
 /// Most operations change so few pages that a linear search is the fastest.
 const FEW: usize = 16;
+
+/// With more pages than these an operation begins afresh: it looks through all of them when it ends.
+const KEPT_MAX: usize = 12;
 
 /// Memory for more changes than this is freed at once.
 const MANY: usize = 1024;
@@ -25,10 +31,12 @@ pub(super) enum Change {
     Removed,
 }
 
-/// The changes of an operation, each page once.
+/// The changes of an operation, each page once, and pages that those before it have changed in place.
 #[derive(Default)]
 pub(super) struct Changes {
     list: Vec<(PageId, Change)>,
+    /// The collection, and the hash of its root.
+    of: (u64, u64),
     /// Where in the list each page is, once there are more than a few.
     places: HashMap<PageId, usize, RandomState>,
 }
@@ -42,10 +50,28 @@ impl Changes {
         self.places.get(&page).copied()
     }
 
-    /// True where nothing has changed.
+    /// How many pages are here.
     #[inline]
-    pub(super) fn are_none(&self) -> bool {
-        self.list.is_empty()
+    pub(super) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// An operation begins on a collection, whose root has this hash. True where pages are here of those before it.
+    #[inline]
+    pub(super) fn begin(&mut self, of: (u64, u64)) -> bool {
+        if self.of != of || self.list.len() > KEPT_MAX {
+            self.clear();
+            self.of = of;
+        }
+        !self.list.is_empty()
+    }
+
+    /// An operation is written, or has changed nothing. What stays here has changed in place.
+    #[inline]
+    pub(super) fn end(&mut self) {
+        if self.list.iter().any(|(_, change)| !matches!(change, Change::InPlace(_))) {
+            self.clear();
+        }
     }
 
     /// True when no page gets another block, and none comes or goes.

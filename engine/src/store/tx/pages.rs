@@ -30,21 +30,37 @@ pub struct TxPages<'t, 'e, 'k> {
     root: Key<'k>,
     cid: u64,
     epoch: Epoch,
-    /// Those of the transaction's edits that were there before.
-    edits_before: usize,
-    /// And of the blocks that they hold.
-    held_before: usize,
+    before: Before,
+}
+
+/// What a transaction had when an operation began.
+#[derive(Clone, Copy)]
+struct Before {
+    edits: usize,
+    /// Blocks that those hold.
+    held: usize,
+    /// Pages that they have changed, which this operation need not look up.
+    pages: usize,
+}
+
+impl Before {
+    /// An operation that is written: what is taken back from here on is the journal's.
+    const WRITTEN: Self = Self { edits: usize::MAX, held: usize::MAX, pages: usize::MAX };
 }
 
 impl<'e> Tx<'e> {
     /// The pages of the collection `cid` of `root`, for one operation.
     pub fn pages<'t, 'k>(&'t mut self, root: Key<'k>, cid: u64) -> TxPages<'t, 'e, 'k> {
-        self.buf.journal.edits.seal();
-        let (epoch, edits) = (self.engine.epoch(), &self.buf.journal.edits);
-        let (edits_before, held_before) = (edits.len(), edits.held());
-        debug_assert!(self.buf.changes.are_none(), "they go with their operation");
-        self.buf.seen.begin(cid);
-        TxPages { tx: self, root, cid, epoch, edits_before, held_before }
+        let (epoch, buf) = (self.engine.epoch(), &mut *self.buf);
+        buf.journal.edits.seal();
+        if buf.seen.has_lost() {
+            buf.changes.clear();
+        }
+        let follows = buf.changes.begin((cid, root.hash));
+        buf.seen.begin(cid, follows);
+        let edits = &buf.journal.edits;
+        let before = Before { edits: edits.len(), held: edits.held(), pages: buf.changes.len() };
+        TxPages { tx: self, root, cid, epoch, before }
     }
 }
 
@@ -72,9 +88,8 @@ impl TxPages<'_, '_, '_> {
             self.put_changed(descriptor);
         }
         let root = (self.root, self.cid);
-        self.tx.put_descriptor(root, meta, descriptor, self.edits_before);
-        // What is taken back from here on is the journal's.
-        (self.edits_before, self.held_before) = (usize::MAX, usize::MAX);
+        self.tx.put_descriptor(root, meta, descriptor, self.before.edits);
+        self.before = Before::WRITTEN;
         Ok(())
     }
 
@@ -101,14 +116,20 @@ impl TxPages<'_, '_, '_> {
 
 impl Drop for TxPages<'_, '_, '_> {
     fn drop(&mut self) {
-        let (latches, edits) = (&mut self.tx.guards, &mut self.tx.buf.journal.edits);
-        if edits.len() > self.edits_before {
-            edits.take_back(latches, self.edits_before);
+        let (latches, buf) = (&mut self.tx.guards, &mut *self.tx.buf);
+        let (before, edits) = (self.before, &mut buf.journal.edits);
+        let has_edited = edits.len() > before.edits;
+        if has_edited {
+            edits.take_back(latches, before.edits);
         }
-        if edits.held() > self.held_before {
-            edits.let_go(self.held_before);
+        if edits.held() > before.held {
+            edits.let_go(before.held);
         }
-        self.tx.buf.changes.clear();
+        if has_edited || buf.changes.len() > before.pages {
+            buf.changes.clear();
+        } else {
+            buf.changes.end();
+        }
     }
 }
 

@@ -1,8 +1,8 @@
 //! Where pages are that operations have looked at lately, so that those that follow need not look them up.
 //!
 //! An operation reads its few pages again and again, and the next one on the same collection mostly begins with the same: the nodes of a
-//! tree, the page at an end. A place among the changes is good for one operation. One in a table is where the page was: whoever goes there
-//! sees whether it still is.
+//! tree, the page at an end. A place among the changes is good for one operation, or for those of a transaction that follow one another
+//! and change pages in place. One in a table is where the page was: whoever goes there sees whether it still is.
 
 use crate::dram::Located;
 use crate::page::{PageId, PartKind};
@@ -59,11 +59,18 @@ impl Default for SeenPages {
 }
 
 impl SeenPages {
-    /// An operation on this collection begins: no page has changed.
+    /// An operation on this collection begins: no page has changed, unless it follows others, whose places among the changes are good
+    /// still.
     #[inline]
-    pub(super) fn begin(&mut self, cid: u64) {
+    pub(super) fn begin(&mut self, cid: u64, follows: bool) {
         self.cid = cid;
-        self.operation += 1;
+        self.operation += u64::from(!follows);
+    }
+
+    /// True where a page that has changed must be searched for.
+    #[inline]
+    pub(super) fn has_lost(&self) -> bool {
+        self.lost.get() == self.operation
     }
 
     #[inline]
@@ -106,7 +113,7 @@ impl SeenPages {
             Some(seen) if seen.operation.get() == self.operation => {
                 Some(Look::Changed(seen.change.get()))
             }
-            _ if self.lost.get() == self.operation => None,
+            _ if self.has_lost() => None,
             seen => Some(Look::Unchanged(seen.and_then(|seen| seen.in_table.get()))),
         }
     }
