@@ -179,6 +179,21 @@ impl ShardPages {
         self.common.as_deref()
     }
 
+    /// Where the table of a collection is, if it has one of its own, until others come or go.
+    #[inline]
+    pub(super) fn own_place(&self, cid: u64) -> usize {
+        if self.own.is_empty() { 0 } else { self.place(cid).unwrap_or(0) }
+    }
+
+    /// [`table_of`](Self::table_of), whose own table was [here](Self::own_place) lately.
+    #[inline]
+    pub(super) fn table_at(&self, place: usize, cid: u64) -> Option<&Table> {
+        match self.own.get(place) {
+            Some(own) if own.cid == cid => Some(&own.table),
+            _ => self.table_of(cid),
+        }
+    }
+
     /// The same, to be changed.
     pub(super) fn table_of_mut(&mut self, cid: u64) -> Option<&mut Table> {
         if !self.own.is_empty()

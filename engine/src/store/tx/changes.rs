@@ -108,6 +108,12 @@ impl Changes {
             self.list[place].1 = change;
             return place;
         }
+        self.push(page, change)
+    }
+
+    /// Adds the change of a page that is not here; answers its place.
+    pub(super) fn push(&mut self, page: PageId, change: Change) -> usize {
+        debug_assert!(self.place(page).is_none(), "{page} is here");
         self.list.push((page, change));
         if self.list.len() > FEW {
             let unknown = self.places.len()..self.list.len();

@@ -29,6 +29,8 @@ pub struct TxPages<'t, 'e, 'k> {
     tx: &'t mut Tx<'e>,
     root: Key<'k>,
     cid: u64,
+    /// Where its table is, if it has one of its own.
+    own_table: usize,
     epoch: Epoch,
     before: Before,
 }
@@ -60,7 +62,8 @@ impl<'e> Tx<'e> {
         buf.seen.begin(cid, follows);
         let edits = &buf.journal.edits;
         let before = Before { edits: edits.len(), held: edits.held(), pages: buf.changes.len() };
-        TxPages { tx: self, root, cid, epoch, before }
+        let own_table = self.guards.get(root.hash).map_or(0, |shard| shard.pages.own_place(cid));
+        TxPages { tx: self, root, cid, own_table, epoch, before }
     }
 }
 
@@ -163,7 +166,10 @@ impl<'e> Pages for TxPages<'_, 'e, '_> {
                         None => Change::Changed(own_block(page, entry.value(), self.epoch)),
                     },
                 };
-                self.replace(page, change)
+                // What is in a table is not among the changes.
+                let place = self.tx.buf.changes.push(page, change);
+                self.tx.buf.seen.note_changed(page, place);
+                place
             }
         };
         let (latches, buf) = (&mut self.tx.guards, &mut *self.tx.buf);
@@ -224,8 +230,8 @@ impl TxPages<'_, '_, '_> {
 
     /// The table of pages that has this one, if it is in memory.
     fn table(&self, page: PageId) -> Result<&Table, PageError> {
-        let table =
-            self.tx.guards.get(self.root.hash).and_then(|shard| shard.pages.table_of(self.cid));
+        let shard = self.tx.guards.get(self.root.hash);
+        let table = shard.and_then(|shard| shard.pages.table_at(self.own_table, self.cid));
         table.ok_or(PageError::Missing(page))
     }
 
