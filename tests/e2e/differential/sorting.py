@@ -41,7 +41,8 @@ class Sorting:
         g, rng = self.g, self.g.rng
         made, kind = self.source()
         if kind is None or g.chance(10):
-            made, kind, source = [], "list", g.key()
+            # Whatever it is: a set, which has no order of its own, among others.
+            made, kind, source = [], "set", g.key()
         else:
             source = SOURCE
         is_text, has_limit, by, store = g.chance(40), g.chance(40), None, None
