@@ -119,6 +119,8 @@ impl Tx<'_> {
         let engine = self.engine;
         let written = (self.generation, engine.inner().write.access_now());
         self.moved = true;
+        // Operations that follow look pages up again: they know the block before.
+        self.buf.changes.clear();
         let (shard, journal) = (self.guards.shard(root.hash), &mut self.buf.journal);
         let count = *shard.count_mut(root.slot);
         let table = shard.pages.make_table_of(key.cid(), &engine.inner().memory.pages);
@@ -163,6 +165,7 @@ impl Tx<'_> {
 
     pub(super) fn remove_page(&mut self, root: Key<'_>, key: &PageKey) {
         self.moved = true;
+        self.buf.changes.clear();
         let (shard, journal) = (self.guards.shard(root.hash), &mut self.buf.journal);
         let count = *shard.count_mut(root.slot);
         let removed = shard.pages.table_of_mut(key.cid()).and_then(|table| {
