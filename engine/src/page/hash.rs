@@ -257,6 +257,10 @@ impl Hash {
     ) -> Result<Put, PageError> {
         accept(key, value)?;
         let mut found = self.find(pages, key, hash)?;
+        if found.place.is_some() && !self.has_values {
+            // A set says no more of it.
+            return Ok(Put::Replaced);
+        }
         let due_ms = due_ms.unwrap_or(found.due_ms());
         let retimed = self.retimed(pages, &found, due_ms)?;
         self.needs_for_split(pages)?;
@@ -276,7 +280,6 @@ impl Hash {
                 page.and_then(|page| page.find(key, hash)).map_err(at_page(found.page))?;
         }
         match &found.place {
-            Some(_) if !self.has_values => Ok(()),
             Some(place) => hash_page::set_value(&mut edit, place, stored, hash_of),
             None => hash_page::insert(&mut edit, key, stored, due_ms, hash_of),
         }

@@ -103,6 +103,17 @@ impl Ctx<'_, '_> {
         }
         let key_of = self.key_in(db, key);
         let Some(tx) = self.tx.as_deref_mut() else { return Ok(None) };
+        // Nothing is due of it, and its access field is of this moment, unless accesses are counted.
+        if !self.server.eviction.access.is_lfu()
+            && let Some((meta, descriptor)) = tx.left_root(key_of)
+            && !meta.is_expired(now_ms)
+        {
+            if purpose != Purpose::Write {
+                self.changes.count_lookup(true);
+            }
+            check_type(meta, wanted)?;
+            return Ok(Some(Paged { meta, descriptor: descriptor.clone() }));
+        }
         let is_paged =
             |entry: &Entry<'_>| entry.meta().is_paged() && !entry.meta().is_expired(now_ms);
         let mut brought_in = false;

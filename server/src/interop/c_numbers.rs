@@ -1,6 +1,6 @@
 //! Numbers as C writes and reads them: printf's `%.Ng`, and strtod.
 
-/// Digits of an integer that `%g` may write as one: with more, not each double is the integer that its digits say.
+/// Digits of an integer that is read and written as one: with more, not each double is the integer that its digits say.
 const INTEGER_DIGITS: usize = 15;
 
 /// `number` as `%.{digits}g`.
@@ -50,6 +50,9 @@ pub fn parse_prefix(text: &[u8]) -> Option<(f64, usize)> {
 /// small.
 #[must_use]
 pub fn parse_double(text: &[u8]) -> Option<f64> {
+    if let Some(number) = parse_few_digits(text) {
+        return Some(number);
+    }
     if matches!(text.first(), Some(b' ' | 9..=13)) {
         return None;
     }
@@ -61,6 +64,18 @@ pub fn parse_double(text: &[u8]) -> Option<f64> {
         number == 0.0 && has_nonzero_digit(text)
     };
     (is_whole && !is_lost).then_some(number)
+}
+
+/// The number that nothing but a few digits say, as most scores are written: a double has each such integer.
+fn parse_few_digits(text: &[u8]) -> Option<f64> {
+    let is_few = (1..=INTEGER_DIGITS).contains(&text.len());
+    let digit = |byte: &u8| byte.is_ascii_digit().then(|| i64::from(byte - b'0'));
+    let number = if is_few {
+        text.iter().try_fold(0, |number, byte| Some(number * 10 + digit(byte)?))?
+    } else {
+        return None;
+    };
+    Some(number as f64)
 }
 
 /// True when the digits of the number, without those of its exponent, are not all 0.
@@ -183,6 +198,18 @@ mod tests {
         ] {
             assert_eq!(general(number, digits), text);
         }
+    }
+
+    #[test]
+    fn integers_of_few_digits_are_read_as_all_others() {
+        let zeros = ["", "0", "000", "00000000000000"];
+        let texts =
+            ["1", "9", "123456789012345", "999999999999999", "9999999999999999", "12a", "-7"];
+        for text in zeros.iter().flat_map(|zeros| texts.map(|text| format!("{zeros}{text}"))) {
+            let found = parse_prefix(text.as_bytes()).filter(|(_, used)| *used == text.len());
+            assert_eq!(parse_double(text.as_bytes()), found.map(|(number, _)| number), "{text}");
+        }
+        assert_eq!(parse_double(b""), None);
     }
 
     #[test]

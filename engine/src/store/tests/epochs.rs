@@ -15,12 +15,12 @@ fn page(number: u64) -> PageId {
     PageId { part: PartKind::Hash, number }
 }
 
-fn descriptor(cid: u64, elements: u64) -> Vec<u8> {
+fn descriptor(cid: u64, elements: u64) -> Descriptor {
     let part = Part { kind: PartKind::Hash, flags: 0, pages: 2, a: 0, b: 0 };
     let mut root = Descriptor::new(cid, 2);
     root.totals.elements = elements;
     root.set_part(part);
-    root.encoded().to_vec()
+    root
 }
 
 /// A store with a collection of two pages, of one and of a hundred bytes of this value, and its number.

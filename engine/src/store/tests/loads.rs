@@ -2,7 +2,7 @@
 
 use super::crash::small_options;
 use super::harness::*;
-use super::paged::put_paged;
+use super::paged::{Descriptor, put_paged};
 use crate::key::Meta;
 use crate::page::{PageId, PartKind};
 use crate::store::read::load::{Load, LoadState};
@@ -266,6 +266,7 @@ fn a_page_that_was_found_absent_stays_known_when_its_write_is_taken_back() {
     let root = key(&engine, 0, &absent);
     let owned = OwnedKey { slot: root.slot, hash: root.hash, bytes: absent.clone() };
     let cid = engine.new_collection().expect("it takes pages");
+    let descriptor = Descriptor { cid, pages: 2, count: 1 }.encode();
     let page = PageId { part: PartKind::Hash, number: 1 };
     let (want, mut buf) = (Want::page_of(&owned, cid, page.into()), TxBuf::default());
     let page_load = |engine: &Engine| {
@@ -276,12 +277,12 @@ fn a_page_that_was_found_absent_stays_known_when_its_write_is_taken_back() {
     engine.inner().shards[shard_of(root.hash)].latch().page_loads.insert(&want.key, load);
     let mut tx = engine.begin(Latched::Hashes(&[root.hash]), &mut buf);
     for content in [Some(b"x".to_vec()), None, Some(b"y".to_vec())] {
-        put_paged(&mut tx, root, cid, (Meta::default(), b"root"), &[(page, content)]);
+        put_paged(&mut tx, root, cid, (Meta::default(), &descriptor), &[(page, content)]);
     }
     drop(tx);
     assert_eq!(page_load(&engine), Some(LoadState::Absent));
     let mut tx = engine.begin(Latched::Hashes(&[root.hash]), &mut buf);
-    put_paged(&mut tx, root, cid, (Meta::default(), b"root"), &[(page, Some(b"z".to_vec()))]);
+    put_paged(&mut tx, root, cid, (Meta::default(), &descriptor), &[(page, Some(b"z".to_vec()))]);
     tx.commit();
     assert_eq!(page_load(&engine), Some(LoadState::Overtaken));
     engine.abandon();

@@ -15,6 +15,7 @@ mod edited;
 mod emptied;
 mod epochs;
 mod faults;
+mod following;
 mod harness;
 mod histories;
 mod loads;

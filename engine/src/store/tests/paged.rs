@@ -189,7 +189,8 @@ pub(super) fn put_paged(
             },
         }
     }
-    pages.put(meta, descriptor).expect("it takes pages");
+    let descriptor = page::Descriptor::decode(descriptor).expect("a descriptor");
+    pages.put(meta, &descriptor).expect("it takes pages");
 }
 
 fn elements_of(content: &[u8]) -> BTreeMap<u32, u32> {
@@ -213,10 +214,15 @@ pub(super) fn descriptor(
     tx: &mut Tx<'_>,
     root: crate::Key<'_>,
 ) -> Result<Option<Result<Descriptor, u8>>, Cold> {
+    tx.stays_with(root);
+    let left = tx.left_root(root).map(|(meta, left)| (meta, left.encoded()));
     match tx.find(root) {
         Found::Cold => Err(Cold::Root),
         Found::Absent => Ok(None),
         Found::Live(entry) if entry.meta().flags == PAGED => {
+            if let Some((meta, left)) = left {
+                assert_eq!((entry.meta(), entry.value()), (meta, &left[..]));
+            }
             Ok(Some(Ok(Descriptor::decode(entry.value()))))
         }
         Found::Live(entry) => Ok(Some(Err(entry.value()[0]))),
@@ -630,81 +636,4 @@ fn an_operation_sees_what_it_has_made_of_many_pages() {
         };
         assert_eq!(pages.read(page(number)).ok().map(<[u8]>::to_vec), expected, "{number}");
     }
-}
-
-/// Operations of one transaction on one collection: what the one has changed in place the next one finds, whatever becomes of those between.
-#[test]
-fn operations_that_follow_one_another_find_what_those_before_have_left() {
-    let dir = TempDir::new("paged-following");
-    let engine = open(&dir);
-    let cid = engine.new_collection().expect("a store with pages");
-    let root = key(&engine, 0, b"followed");
-    let page = |number| PageId { part: PartKind::Hash, number };
-    let part = Part { kind: PartKind::Hash, flags: 0, pages: 3, a: 8, b: 0 };
-    let mut descriptor = page::Descriptor::new(cid, 0);
-    descriptor.totals = Totals { elements: 1, bytes: 8 };
-    descriptor.set_part(part);
-    let (descriptor, meta) = (descriptor.encoded(), Meta { flags: Meta::PAGED, expire_at_ms: 0 });
-    let mut buf = TxBuf::default();
-    let mut tx = engine.begin(Latched::Hashes(&[root.hash]), &mut buf);
-    let put = |tx: &mut Tx<'_>, change: &dyn Fn(&mut TxPages<'_, '_, '_>)| {
-        let mut pages = tx.pages(root, cid);
-        change(&mut pages);
-        pages.put(meta, &descriptor).expect("put");
-    };
-    let drop_after = |tx: &mut Tx<'_>, change: &dyn Fn(&mut TxPages<'_, '_, '_>)| {
-        change(&mut tx.pages(root, cid));
-    };
-    let see = |tx: &mut Tx<'_>, expected: [Option<&[u8]>; 3]| {
-        let pages = tx.pages(root, cid);
-        let found = [0, 1, 2].map(|number| pages.read(page(number)).ok());
-        assert_eq!(found, expected);
-    };
-    put(&mut tx, &|pages| (0..3).for_each(|number| pages.add(page(number), b"....")));
-    let write = |number: u64, bytes: &'static [u8]| {
-        move |pages: &mut TxPages<'_, '_, '_>| {
-            pages.edit(page(number)).expect("is there").write(0, bytes)
-        }
-    };
-    put(&mut tx, &write(0, b"ab"));
-    put(&mut tx, &write(1, b"c"));
-    put(&mut tx, &write(0, b"d"));
-    see(&mut tx, [Some(b"db.."), Some(b"c..."), Some(b"....")]);
-    // Those that are given up leave what was there, with whatever change of a page that those before have changed.
-    let (long, more) = ([b'x'; 5000], [b'y'; 40]);
-    let given_up: [&dyn Fn(&mut TxPages<'_, '_, '_>); 5] = [
-        &write(0, b"z"),
-        &write(2, b"z"),
-        &|pages| pages.edit(page(0)).expect("is there").splice(0..4, &long),
-        &|pages| pages.remove(page(1)),
-        &|pages| pages.add(page(1), b"anew"),
-    ];
-    for change in given_up {
-        put(&mut tx, &write(0, b"d"));
-        put(&mut tx, &write(1, b"c"));
-        drop_after(&mut tx, change);
-        see(&mut tx, [Some(b"db.."), Some(b"c..."), Some(b"....")]);
-    }
-    // One that gets another block, and one that goes.
-    put(&mut tx, &|pages| pages.edit(page(0)).expect("is there").splice(2..4, &long));
-    put(&mut tx, &write(0, b"e"));
-    put(&mut tx, &|pages| pages.remove(page(1)));
-    put(&mut tx, &write(2, b"f"));
-    let whole = [&b"eb"[..], &long].concat();
-    see(&mut tx, [Some(&whole), None, Some(b"f...")]);
-    // Another collection in between, whose pages have the same names.
-    let other = engine.new_collection().expect("a store with pages");
-    tx.pages(root, other).add(page(2), b"other");
-    put(&mut tx, &|pages| pages.edit(page(2)).expect("is there").splice(4..4, &more));
-    let grown = [&b"f..."[..], &more].concat();
-    see(&mut tx, [Some(&whole), None, Some(&grown)]);
-    tx.commit();
-    let mut tx = engine.begin(Latched::Hashes(&[root.hash]), &mut buf);
-    see(&mut tx, [Some(&whole), None, Some(&grown)]);
-    drop_after(&mut tx, &write(2, b"g"));
-    put(&mut tx, &write(2, b"h"));
-    drop(tx);
-    // All of it is taken back.
-    let mut tx = engine.begin(Latched::Hashes(&[root.hash]), &mut buf);
-    see(&mut tx, [Some(&whole), None, Some(&grown)]);
 }

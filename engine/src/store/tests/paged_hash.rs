@@ -67,7 +67,7 @@ fn store_hash(pages: TxPages<'_, '_, '_>, hash: &Hash, mut descriptor: Descripto
         descriptor.set_part(Times::part(hash.pages));
         flags = Meta::DUE_ELEMENTS | Meta::PAGED;
     }
-    pages.put(Meta { flags, expire_at_ms: 0 }, &descriptor.encoded()).expect("it takes pages");
+    pages.put(Meta { flags, expire_at_ms: 0 }, &descriptor).expect("it takes pages");
 }
 
 /// When a field with this value is due; a function of the value, so that replay agrees.

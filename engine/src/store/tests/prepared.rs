@@ -19,7 +19,7 @@ fn put_string(tx: &mut Tx<'_>, name: &[u8], content: &[u8]) {
     let mut descriptor = Descriptor::new(collection, 2);
     descriptor.totals = string.totals();
     descriptor.set_part(string.part());
-    pages.put(META, &descriptor.encoded()).expect("it takes pages");
+    pages.put(META, &descriptor).expect("it takes pages");
 }
 
 fn string_of(tx: &mut Tx<'_>, name: &[u8]) -> Vec<u8> {

@@ -2,6 +2,7 @@
 
 use super::changes::Changes;
 use super::journal::Journal;
+use super::left_root::LeftRoot;
 use super::seen::SeenPages;
 use crate::dram::Located;
 use crate::key::{HEAD_BYTES, Key, Meta, Slot};
@@ -68,6 +69,8 @@ pub struct TxBuf {
     pub(super) changes: Changes,
     /// The key that was found last.
     pub(super) located: Option<LocatedKey>,
+    /// Its root, if it is that of a collection that an operation has just changed.
+    pub(super) left: Option<LeftRoot>,
     /// Where the pages are that operations have looked at.
     pub(super) seen: SeenPages,
     pub(super) unresolved: Vec<(usize, Unresolved)>,
@@ -149,6 +152,7 @@ impl TxBuf {
             && self.log_dbs.is_none()
             && self.unresolved.is_empty()
             && self.journal.is_empty()
+            && self.left.is_none()
     }
 
     pub(super) fn reset(&mut self) {
@@ -214,6 +218,7 @@ impl TxBuf {
     pub(super) fn forget_operations(&mut self) {
         self.operations.clear();
         self.changes.clear();
+        self.left = None;
         self.journal.reset(BUF_KEEP_BYTES);
         if self.indexed > 0 {
             self.last_operation.clear();

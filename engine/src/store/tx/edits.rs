@@ -153,19 +153,48 @@ impl Edits {
         self.splice((latches, root_hash), (held, epoch), second.0, &new[second.1])
     }
 
-    /// Keeps all bytes of a small block, so that the edits of it that follow at once need not keep theirs.
-    pub(super) fn keep_all(&mut self, (held, epoch): (Held, Epoch)) {
+    /// Puts `new` in place of all bytes of a block, of which an edit keeps those that were there before. False, without a change, if it is
+    /// not of the present epoch, or has not as many bytes.
+    pub(super) fn write_over(
+        &mut self,
+        (latches, root_hash): Latches<'_, '_>,
+        (held, epoch): (Held, Epoch),
+        new: &[u8],
+    ) -> bool {
+        let _ = latches.shard(root_hash);
+        let block = &self.blocks[held.0];
+        // Whoever takes that edit back finds as many bytes as it has left.
+        if !block.is_of(epoch) || block.bytes().len() != new.len() {
+            return false;
+        }
+        // SAFETY: as in `splice`.
+        unsafe { block.splice(0..new.len(), new) }
+    }
+
+    /// Keeps all bytes of a small block, so that the edits of it that follow at once need not keep theirs. True if they are kept.
+    ///
+    /// # Panics
+    /// As [`Self::splice`].
+    pub(super) fn keep_all(
+        &mut self,
+        (latches, root_hash): Latches<'_, '_>,
+        (held, epoch): (Held, Epoch),
+    ) -> bool {
+        let _ = latches.shard(root_hash);
         let (at, block) = (self.bytes.len(), &self.blocks[held.0]);
-        if !block.is_of(epoch)
-            || self.keeps(held)
-            || block.bytes().len() > KEPT_BLOCK_MAX_BYTES
-            || at > KEPT_MAX_BYTES
-        {
-            return;
+        if !block.is_of(epoch) {
+            return false;
+        }
+        if self.keeps(held) {
+            return true;
+        }
+        if block.bytes().len() > KEPT_BLOCK_MAX_BYTES || at > KEPT_MAX_BYTES {
+            return false;
         }
         self.bytes.extend_from_slice(block.bytes());
         let (old, new_len) = (at..self.bytes.len(), block.bytes().len());
         self.list.push(Edit { block: held, at: 0, new_len, old, keeps_all: true });
+        true
     }
 
     /// True when the last edit keeps all of this block.
@@ -173,11 +202,12 @@ impl Edits {
         self.list.last().is_some_and(|last| last.keeps_all && last.block == block)
     }
 
-    /// Changes the block of the last edit, which keeps all that was there. The latch is held, and the epoch is the block's.
-    fn splice_kept(&mut self, range: Range<usize>, new: &[u8]) -> bool {
-        let Some(last) = self.list.last_mut() else { return false };
+    /// As [`Self::splice`], of the block of the last edit, [all](Self::keep_all) of which that keeps: the latch is held, and the epoch is the
+    /// block's, as it was then.
+    pub(super) fn splice_kept(&mut self, range: Range<usize>, new: &[u8]) -> bool {
+        let Some(last) = self.list.last_mut().filter(|last| last.keeps_all) else { return false };
         let block = &self.blocks[last.block.0];
-        // SAFETY: as in `splice`, whose conditions hold.
+        // SAFETY: as in `splice`, whose conditions were checked when it was kept: the latch and with it the epoch have lasted.
         let done = unsafe { block.splice(range, new) };
         last.new_len = block.bytes().len();
         done

@@ -19,6 +19,7 @@ mod held_page;
 mod held_value;
 mod in_place;
 mod journal;
+mod left_root;
 mod look_ahead;
 mod new_pages;
 mod owned_key;
@@ -251,6 +252,7 @@ impl<'e> Tx<'e> {
             _ => table.locate(key)?,
         };
         self.buf.located = Some(LocatedKey::new(key, at));
+        self.buf.left = None;
         Some(at)
     }
 

@@ -136,13 +136,32 @@ impl Tx<'_> {
 
     /// The last step of an operation on pages: the root says what has become of the collection. `edits_before` were there before the
     /// operation.
+    pub(super) fn put_root_of_pages(
+        &mut self,
+        root: Key<'_>,
+        meta: Meta,
+        descriptor: &Descriptor,
+        edits_before: usize,
+    ) {
+        let is_edited = self.put_descriptor(
+            (root, descriptor.collection),
+            meta,
+            &descriptor.encoded(),
+            edits_before,
+        );
+        if is_edited {
+            self.note_left(root, descriptor);
+        }
+    }
+
+    /// The same with a descriptor in bytes. True where the block of the root was changed.
     pub(super) fn put_descriptor(
         &mut self,
         (root, cid): (Key<'_>, u64),
         meta: Meta,
         descriptor: &[u8],
         edits_before: usize,
-    ) {
+    ) -> bool {
         let meta = Meta { flags: meta.flags & Meta::FLAGS_MASK, ..meta };
         let epoch = self.engine.epoch();
         let change = |edits: &mut Edits, latches: Latches<'_, '_>, block: Held| {
@@ -151,7 +170,7 @@ impl Tx<'_> {
                 && edits.splice(latches, (block, epoch), 0..old.len(), descriptor)
         };
         if self.edit_root((root, meta), edits_before, change) {
-            return;
+            return true;
         }
         self.bury_replaced(root, Some(cid));
         if self.buf.journal.edits.len() > edits_before {
@@ -161,6 +180,7 @@ impl Tx<'_> {
         }
         let access = self.engine.inner().write.access_now();
         self.put_block(root, meta, OwnBlock::new(descriptor, epoch), access);
+        false
     }
 
     pub(super) fn remove_page(&mut self, root: Key<'_>, key: &PageKey) {

@@ -9,7 +9,7 @@ use super::seen::Look;
 use crate::dram::{EntryRef, Located, Table};
 use crate::key::{Key, Meta};
 use crate::page::long_string::is_full_page;
-use crate::page::{PageEdit, PageError, PageId, Pages, PartKind};
+use crate::page::{Descriptor, PageEdit, PageError, PageId, Pages, PartKind};
 use crate::shared_value::{Epoch, OwnBlock};
 use crate::store::engine::EngineError;
 use crate::store::page_key::{PageKey, PageName};
@@ -85,13 +85,16 @@ impl TxPages<'_, '_, '_> {
     ///
     /// # Errors
     /// As [`crate::Engine::new_collection`]; nothing is written then.
-    pub fn put(mut self, meta: Meta, descriptor: &[u8]) -> Result<(), EngineError> {
+    pub fn put(mut self, meta: Meta, descriptor: &Descriptor) -> Result<(), EngineError> {
+        debug_assert_eq!(descriptor.collection, self.cid, "the root of these pages");
         self.tx.engine.check_takes_pages()?;
         if !self.tx.buf.changes.are_in_place() {
-            self.put_changed(descriptor);
+            self.put_changed(&descriptor.encoded());
         }
-        let root = (self.root, self.cid);
-        self.tx.put_descriptor(root, meta, descriptor, self.before.edits);
+        if !self.tx.put_over(self.root, meta, descriptor) {
+            let edits = self.before.edits;
+            self.tx.put_root_of_pages(self.root, meta, descriptor, edits);
+        }
         self.before = Before::WRITTEN;
         Ok(())
     }
@@ -180,6 +183,7 @@ impl<'e> Pages for TxPages<'_, 'e, '_> {
                 latches,
                 root_hash: self.root.hash,
                 epoch: self.epoch,
+                keeps_all: false,
                 whole_bytes: 0,
                 edits: &mut buf.journal.edits,
             }),
@@ -299,6 +303,8 @@ pub struct TxEdit<'a, 'e> {
     latches: &'a mut Guards<'e>,
     root_hash: u64,
     epoch: Epoch,
+    /// Its block was kept whole: what changes it further need not ask again whether it may.
+    keeps_all: bool,
     /// Bytes of a block in which it will be full, if it grows.
     whole_bytes: usize,
     edits: &'a mut Edits,
@@ -307,7 +313,8 @@ pub struct TxEdit<'a, 'e> {
 impl PageEdit for TxEdit<'_, '_> {
     fn several(&mut self) {
         if let Change::InPlace(block) = self.change {
-            self.edits.keep_all((*block, self.epoch));
+            let latches = (&mut *self.latches, self.root_hash);
+            self.keeps_all = self.edits.keep_all(latches, (*block, self.epoch));
         }
     }
 
@@ -333,7 +340,12 @@ impl PageEdit for TxEdit<'_, '_> {
             }
             Change::InPlace(block) => {
                 let (latches, placed) = (&mut *self.latches, (*block, self.epoch));
-                if self.edits.splice((latches, self.root_hash), placed, range.clone(), bytes) {
+                if self.keeps_all {
+                    if self.edits.splice_kept(range.clone(), bytes) {
+                        return;
+                    }
+                } else if self.edits.splice((latches, self.root_hash), placed, range.clone(), bytes)
+                {
                     return;
                 }
                 // It needs more room: another block, and a further record in this epoch. Nobody will read the old one as it is now:

@@ -29,13 +29,14 @@ fn set_pairs(ctx: &mut Ctx<'_, '_>, wrong_arity: &'static str) -> Result<usize, 
     let words = ctx.args.from(2);
     let names = words.clone().step_by(2);
     if let Some(paged) = ctx.paged_for::<Hashes>(Purpose::Write, key, names.clone())? {
-        let pairs = names.clone().zip(words.skip(1).step_by(2));
+        let values = words.skip(1).step_by(2);
         let set = ctx.change_pages(key, &paged, Event::hash("hset"), |pages, hash: &mut Keyed| {
-            hash.needs_to_change(pages, names.clone())?;
-            let mut added = 0;
-            for (field, value) in pairs.clone() {
+            let (mut added, mut values) = (0, values.clone());
+            hash.change_each(pages, names.clone(), |hash, pages, field| {
+                let value = values.next().unwrap_or_default();
                 added += usize::from(hash.put(pages, field, value)?);
-            }
+                Ok(())
+            })?;
             Ok(Some(added))
         });
         ctx.log_request();
@@ -90,11 +91,11 @@ pub(super) fn hdel(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let fields = ctx.args.from(2);
     if let Some(paged) = ctx.paged_for::<Hashes>(Purpose::Write, key, fields.clone())? {
         let gone = ctx.change_pages(key, &paged, Event::hash("hdel"), |pages, hash: &mut Keyed| {
-            hash.needs_to_change(pages, fields.clone())?;
             let mut removed = 0;
-            for field in fields.clone() {
+            hash.change_each(pages, fields.clone(), |hash, pages, field| {
                 removed += i64::from(hash.remove(pages, field)?);
-            }
+                Ok(())
+            })?;
             Ok((removed > 0).then_some(removed))
         });
         if gone.is_some() {

@@ -11,13 +11,11 @@ pub(super) fn sadd(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let members = ctx.args.from(2);
     if let Some(paged) = ctx.paged::<Sets>(Purpose::Write, key)? {
         let done = ctx.change_pages(key, &paged, Event::set("sadd"), |pages, set: &mut Keyed| {
-            set.needs_to_change(pages, members.clone())?;
             let mut added = 0;
-            for member in members.clone() {
-                if set.get(pages, member)?.is_none() {
-                    added += i64::from(set.put(pages, member, b"")?);
-                }
-            }
+            set.change_each(pages, members.clone(), |set, pages, member| {
+                added += i64::from(set.put(pages, member, b"")?);
+                Ok(())
+            })?;
             Ok((added > 0).then_some(added))
         });
         if done.is_some() {
@@ -43,11 +41,11 @@ pub(super) fn srem(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (key, members) = (ctx.args.get(1), ctx.args.from(2));
     if let Some(paged) = ctx.paged::<Sets>(Purpose::Write, key)? {
         let done = ctx.change_pages(key, &paged, Event::set("srem"), |pages, set: &mut Keyed| {
-            set.needs(pages, members.clone())?;
             let mut removed = 0;
-            for member in members.clone() {
+            set.change_each(pages, members.clone(), |set, pages, member| {
                 removed += i64::from(set.remove(pages, member)?);
-            }
+                Ok(())
+            })?;
             Ok((removed > 0).then_some(removed))
         });
         if done.is_some() {

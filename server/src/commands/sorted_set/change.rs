@@ -53,7 +53,8 @@ impl Options {
     /// NX, XX, CH and what `takes` knows, up to the first word that is none.
     fn of_words(args: Args<'_>, takes: impl Fn(&mut Self, &[u8]) -> bool) -> (Self, usize) {
         let (mut options, mut at) = (Self::default(), 2);
-        while at < args.len() {
+        // A score mostly begins with a digit, which ends them.
+        while at < args.len() && args.get(at).first().is_some_and(u8::is_ascii_alphabetic) {
             match args.get(at).to_ascii_uppercase().as_slice() {
                 b"NX" => options.is_new_only = true,
                 b"XX" => options.is_old_only = true,

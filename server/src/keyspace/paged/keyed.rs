@@ -155,6 +155,25 @@ impl Keyed {
         })
     }
 
+    /// Changes these keys, one after the other.
+    ///
+    /// # Errors
+    /// Where a page is missing, all that these changes miss: what was changed before is to be given up.
+    pub fn change_each<'k, P: Pages>(
+        &mut self,
+        pages: &mut P,
+        keys: impl Iterator<Item = &'k [u8]> + Clone,
+        mut change: impl FnMut(&mut Self, &mut P, &'k [u8]) -> Result<(), PageError>,
+    ) -> Result<(), Stop> {
+        let changed = keys.clone().try_for_each(|key| change(self, pages, key));
+        changed.or_else(|missed| {
+            if matches!(missed, PageError::Missing(_)) {
+                self.needs_to_change(pages, keys)?;
+            }
+            Err(missed.into())
+        })
+    }
+
     /// The value of a key; empty in a set.
     ///
     /// # Errors

@@ -77,7 +77,7 @@ fn put_in_pages(
     let mut pages = tx.pages(key, collection);
     let (meta, descriptor) =
         build(&mut pages, (meta, value), Descriptor::new(collection, encoding as u8))?;
-    pages.put(meta, &descriptor.encoded()).ok()
+    pages.put(meta, &descriptor).ok()
 }
 
 /// What OBJECT ENCODING says of a value in pages; `None` where it must lie in one record. What Redis has compact keeps its elements in

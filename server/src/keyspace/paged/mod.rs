@@ -338,10 +338,9 @@ pub fn change<S: Structure, T>(
         if !structure.is_empty() {
             let mut descriptor = paged.descriptor.clone();
             structure.describe(&mut descriptor);
-            let root = descriptor.encoded();
             // The store keeps pages: it has those of this collection.
-            let put = pages.put(structure.meta(paged.meta), &root);
-            put.map_err(|_| PageError::TooLong { bytes: root.len() })?;
+            let put = pages.put(structure.meta(paged.meta), &descriptor);
+            put.map_err(|_| PageError::TooLong { bytes: descriptor.encoded_len() })?;
         }
         Ok(Some((done, structure.len())))
     })
