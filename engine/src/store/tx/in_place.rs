@@ -6,8 +6,10 @@
 use super::Tx;
 use super::buf::{Operation, Staged};
 use super::edits::{Edits, Held, Latches};
+use super::left_root::LeftRoot;
 use crate::dram::Located;
 use crate::key::{Key, Meta};
+use crate::page::Descriptor;
 use crate::shared_value::{Epoch, OwnBlock, Value};
 use crate::store::engine::Engine;
 use crate::store::namespace;
@@ -148,5 +150,55 @@ impl Tx<'_> {
     pub(super) fn push_edited(&mut self, hash: u64, shares_seq: bool) {
         self.buf.operations.push(Operation { hash, staged: Staged::Edited, shares_seq });
         self.buf.sharing += usize::from(shares_seq);
+    }
+
+    /// Flags and expiry of the root of a collection in pages, and what it says, if this transaction has just written it: a look-up would show
+    /// the same. `None` says nothing.
+    #[inline]
+    pub fn left_root(&mut self, key: Key<'_>) -> Option<(Meta, &Descriptor)> {
+        self.seen(key)?;
+        let left = self.buf.left.as_ref()?;
+        if left.staged != self.buf.operations.len() {
+            return None;
+        }
+        // As a look-up counts.
+        self.guards.shard(key.hash).reads.hits += 1;
+        Some((left.meta, &left.descriptor))
+    }
+
+    /// Writes over a root that this transaction has just written: one operation. False, and nothing is written, of any other, and where pages
+    /// were staged since.
+    #[inline]
+    pub(super) fn put_over(&mut self, root: Key<'_>, meta: Meta, descriptor: &Descriptor) -> bool {
+        let (is_seen, epoch) = (self.seen(root).is_some(), self.engine.epoch());
+        let meta = Meta { flags: meta.flags & Meta::FLAGS_MASK, ..meta };
+        let buf = &mut *self.buf;
+        let Some(left) = &mut buf.left else { return false };
+        let is_left = is_seen
+            && left.staged == buf.operations.len()
+            && left.meta == meta
+            && left.descriptor.collection == descriptor.collection;
+        let (latches, block) = ((&mut self.guards, root.hash), (left.block, epoch));
+        let edits = &mut buf.journal.edits;
+        if !is_left || !edits.write_over(latches, block, &descriptor.encoded()) {
+            return false;
+        }
+        left.descriptor.clone_from(descriptor);
+        buf.merged += 1;
+        self.operations += 1;
+        true
+    }
+
+    /// The root has been changed in its block, by the operation that was staged last.
+    #[inline]
+    pub(super) fn note_left(&mut self, root: Key<'_>, descriptor: &Descriptor) {
+        let Some(at) = self.seen(root) else { return };
+        let entry = self.guards.shard(root.hash).table.entry(at);
+        let edits: &Edits = &self.buf.journal.edits;
+        let Some(block) = edits.held_of(&entry) else { return };
+        let meta = entry.meta();
+        let staged = self.buf.operations.len();
+        let descriptor = descriptor.clone();
+        self.buf.left = Some(LeftRoot { meta, descriptor, block, staged });
     }
 }
