@@ -68,13 +68,11 @@ pub fn parse_double(text: &[u8]) -> Option<f64> {
 
 /// The number that nothing but a few digits say, as most scores are written: a double has each such integer.
 fn parse_few_digits(text: &[u8]) -> Option<f64> {
-    let is_few = (1..=INTEGER_DIGITS).contains(&text.len());
-    let digit = |byte: &u8| byte.is_ascii_digit().then(|| i64::from(byte - b'0'));
-    let number = if is_few {
-        text.iter().try_fold(0, |number, byte| Some(number * 10 + digit(byte)?))?
-    } else {
+    if !(1..=INTEGER_DIGITS).contains(&text.len()) {
         return None;
-    };
+    }
+    let digit = |byte: &u8| byte.is_ascii_digit().then(|| i64::from(byte - b'0'));
+    let number = text.iter().try_fold(0, |number, byte| Some(number * 10 + digit(byte)?))?;
     Some(number as f64)
 }
 

@@ -106,14 +106,14 @@ impl Edits {
         range: Range<usize>,
         new: &[u8],
     ) -> bool {
+        if self.keeps(held) {
+            return self.splice_kept(range, new);
+        }
         // Whoever has it alone sees the block's bytes, and no look at them outlives this borrow of all that it holds.
         let _ = latches.shard(root_hash);
         let block = &self.blocks[held.0];
         if !block.is_of(epoch) {
             return false;
-        }
-        if self.keeps(held) {
-            return self.splice_kept(range, new);
         }
         let at = self.bytes.len();
         self.bytes.extend_from_slice(&block.bytes()[range.clone()]);
@@ -171,7 +171,8 @@ impl Edits {
         unsafe { block.splice(0..new.len(), new) }
     }
 
-    /// Keeps all bytes of a small block, so that the edits of it that follow at once need not keep theirs. True if they are kept.
+    /// Keeps all bytes of a small block, so that the edits of it that follow at once need not keep theirs, nor ask again
+    /// whether they may change it.
     ///
     /// # Panics
     /// As [`Self::splice`].
@@ -179,22 +180,19 @@ impl Edits {
         &mut self,
         (latches, root_hash): Latches<'_, '_>,
         (held, epoch): (Held, Epoch),
-    ) -> bool {
+    ) {
         let _ = latches.shard(root_hash);
         let (at, block) = (self.bytes.len(), &self.blocks[held.0]);
-        if !block.is_of(epoch) {
-            return false;
-        }
-        if self.keeps(held) {
-            return true;
-        }
-        if block.bytes().len() > KEPT_BLOCK_MAX_BYTES || at > KEPT_MAX_BYTES {
-            return false;
+        if !block.is_of(epoch)
+            || self.keeps(held)
+            || block.bytes().len() > KEPT_BLOCK_MAX_BYTES
+            || at > KEPT_MAX_BYTES
+        {
+            return;
         }
         self.bytes.extend_from_slice(block.bytes());
         let (old, new_len) = (at..self.bytes.len(), block.bytes().len());
         self.list.push(Edit { block: held, at: 0, new_len, old, keeps_all: true });
-        true
     }
 
     /// True when the last edit keeps all of this block.
@@ -202,10 +200,9 @@ impl Edits {
         self.list.last().is_some_and(|last| last.keeps_all && last.block == block)
     }
 
-    /// As [`Self::splice`], of the block of the last edit, [all](Self::keep_all) of which that keeps: the latch is held, and the epoch is the
-    /// block's, as it was then.
-    pub(super) fn splice_kept(&mut self, range: Range<usize>, new: &[u8]) -> bool {
-        let Some(last) = self.list.last_mut().filter(|last| last.keeps_all) else { return false };
+    /// Changes the block of the last edit, which keeps [all](Self::keep_all) that was there.
+    fn splice_kept(&mut self, range: Range<usize>, new: &[u8]) -> bool {
+        let Some(last) = self.list.last_mut() else { return false };
         let block = &self.blocks[last.block.0];
         // SAFETY: as in `splice`, whose conditions were checked when it was kept: the latch and with it the epoch have lasted.
         let done = unsafe { block.splice(range, new) };

@@ -169,7 +169,12 @@ impl Tx<'_> {
     /// Writes over a root that this transaction has just written: one operation. False, and nothing is written, of any other, and where pages
     /// were staged since.
     #[inline]
-    pub(super) fn put_over(&mut self, root: Key<'_>, meta: Meta, descriptor: &Descriptor) -> bool {
+    pub(super) fn put_over(
+        &mut self,
+        root: Key<'_>,
+        meta: Meta,
+        (descriptor, encoded): (&Descriptor, &[u8]),
+    ) -> bool {
         let (is_seen, epoch) = (self.seen(root).is_some(), self.engine.epoch());
         let meta = Meta { flags: meta.flags & Meta::FLAGS_MASK, ..meta };
         let buf = &mut *self.buf;
@@ -180,7 +185,7 @@ impl Tx<'_> {
             && left.descriptor.collection == descriptor.collection;
         let (latches, block) = ((&mut self.guards, root.hash), (left.block, epoch));
         let edits = &mut buf.journal.edits;
-        if !is_left || !edits.write_over(latches, block, &descriptor.encoded()) {
+        if !is_left || !edits.write_over(latches, block, encoded) {
             return false;
         }
         left.descriptor.clone_from(descriptor);
@@ -194,8 +199,7 @@ impl Tx<'_> {
     pub(super) fn note_left(&mut self, root: Key<'_>, descriptor: &Descriptor) {
         let Some(at) = self.seen(root) else { return };
         let entry = self.guards.shard(root.hash).table.entry(at);
-        let edits: &Edits = &self.buf.journal.edits;
-        let Some(block) = edits.held_of(&entry) else { return };
+        let Some(block) = self.buf.journal.edits.held_of(&entry) else { return };
         let meta = entry.meta();
         let staged = self.buf.operations.len();
         let descriptor = descriptor.clone();

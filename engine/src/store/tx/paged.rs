@@ -135,26 +135,7 @@ impl Tx<'_> {
     }
 
     /// The last step of an operation on pages: the root says what has become of the collection. `edits_before` were there before the
-    /// operation.
-    pub(super) fn put_root_of_pages(
-        &mut self,
-        root: Key<'_>,
-        meta: Meta,
-        descriptor: &Descriptor,
-        edits_before: usize,
-    ) {
-        let is_edited = self.put_descriptor(
-            (root, descriptor.collection),
-            meta,
-            &descriptor.encoded(),
-            edits_before,
-        );
-        if is_edited {
-            self.note_left(root, descriptor);
-        }
-    }
-
-    /// The same with a descriptor in bytes. True where the block of the root was changed.
+    /// operation. True where the block of the root was changed.
     pub(super) fn put_descriptor(
         &mut self,
         (root, cid): (Key<'_>, u64),

@@ -88,12 +88,15 @@ impl TxPages<'_, '_, '_> {
     pub fn put(mut self, meta: Meta, descriptor: &Descriptor) -> Result<(), EngineError> {
         debug_assert_eq!(descriptor.collection, self.cid, "the root of these pages");
         self.tx.engine.check_takes_pages()?;
+        let encoded = descriptor.encoded();
         if !self.tx.buf.changes.are_in_place() {
-            self.put_changed(&descriptor.encoded());
+            self.put_changed(&encoded);
         }
-        if !self.tx.put_over(self.root, meta, descriptor) {
-            let edits = self.before.edits;
-            self.tx.put_root_of_pages(self.root, meta, descriptor, edits);
+        let (root, edits_before) = ((self.root, self.cid), self.before.edits);
+        if !self.tx.put_over(self.root, meta, (descriptor, &encoded))
+            && self.tx.put_descriptor(root, meta, &encoded, edits_before)
+        {
+            self.tx.note_left(self.root, descriptor);
         }
         self.before = Before::WRITTEN;
         Ok(())
@@ -183,7 +186,6 @@ impl<'e> Pages for TxPages<'_, 'e, '_> {
                 latches,
                 root_hash: self.root.hash,
                 epoch: self.epoch,
-                keeps_all: false,
                 whole_bytes: 0,
                 edits: &mut buf.journal.edits,
             }),
@@ -303,8 +305,6 @@ pub struct TxEdit<'a, 'e> {
     latches: &'a mut Guards<'e>,
     root_hash: u64,
     epoch: Epoch,
-    /// Its block was kept whole: what changes it further need not ask again whether it may.
-    keeps_all: bool,
     /// Bytes of a block in which it will be full, if it grows.
     whole_bytes: usize,
     edits: &'a mut Edits,
@@ -314,7 +314,7 @@ impl PageEdit for TxEdit<'_, '_> {
     fn several(&mut self) {
         if let Change::InPlace(block) = self.change {
             let latches = (&mut *self.latches, self.root_hash);
-            self.keeps_all = self.edits.keep_all(latches, (*block, self.epoch));
+            self.edits.keep_all(latches, (*block, self.epoch));
         }
     }
 
@@ -340,12 +340,7 @@ impl PageEdit for TxEdit<'_, '_> {
             }
             Change::InPlace(block) => {
                 let (latches, placed) = (&mut *self.latches, (*block, self.epoch));
-                if self.keeps_all {
-                    if self.edits.splice_kept(range.clone(), bytes) {
-                        return;
-                    }
-                } else if self.edits.splice((latches, self.root_hash), placed, range.clone(), bytes)
-                {
+                if self.edits.splice((latches, self.root_hash), placed, range.clone(), bytes) {
                     return;
                 }
                 // It needs more room: another block, and a further record in this epoch. Nobody will read the old one as it is now:
